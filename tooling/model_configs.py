@@ -27,45 +27,23 @@ DATE = "2026-11-30"
 _MAINTAINED = Path(__file__).with_suffix(".toml")
 _CATALOG = Path(__file__).parent.parent / "constructs_optim" / "recipe" / "catalog"
 _SOURCE = (
-    "Written by tooling/model_configs.py: the fields of each model's config.json that determine its code, sizes, KV "
-    f"cache, context and quantization. Without a source: the copy in aiconfigurator-core {VERSION} (Apache-2.0, PyPI), "
+    "Written by tooling/model_configs.py: the fields of each model's config.json with which engines build it, "
+    f"and its longest contexts. Without a source: the copy in aiconfigurator-core {VERSION} (Apache-2.0, PyPI), "
     "with hf_quant_config.json where config.json has no quantization_config. Otherwise the source is a copy in a "
     "repository at a commit, or what tooling/model_configs.toml gives sources for. like: the fields are those of "
     "another model, except for the model's own; null: the field is absent. A period of layers stands for the list that "
     "repeats it. * in a list of modules is any layer, where the file names more than half of the layers; the layers of "
     "mixed precisions are left out."
 )
-# The fields that the file keeps, in the whole configuration and in its parts.
+# Lists and objects that the file keeps, in the whole configuration and in its parts, and the longest contexts.
 _KEPT = frozenset(
     {
-        *("architectures", "auto_map", "model_type", "dtype", "torch_dtype", "tie_word_embeddings", "vocab_size"),
-        *("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "num_kv_heads", "head_dim", "hidden_size"),
-        *("num_attention_groups", "num_attention_heads_per_layer", "multi_query", "new_decoder_architecture"),
-        *("n_embd", "n_layer", "n_head", "num_heads", "depth", "alibi"),
-        *("intermediate_size", "intermediate_size_mlp", "dense_intermediate_size", "ffn_hidden_size", "n_inner"),
-        *("moe_intermediate_size", "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"),
-        *("shared_intermediate_size", "share_expert_dim", "moe_latent_size", "num_experts", "num_local_experts"),
-        *("n_routed_experts", "moe_num_experts", "n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
-        *("num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts", "enable_moe_block"),
-        *("first_k_dense_replace", "moe_layer_freq", "moe_layer_start_index", "num_dense_layers", "mlp_only_layers"),
-        *("decoder_sparse_step", "interleave_moe_layer_step", "mlp_layer_types", "routed_expert_hidden_size"),
-        *("layer_types", "layers_block_type", "hybrid_override_pattern", "hybrid_layer_pattern", "layer_group_size"),
-        *("sliding_window", "sliding_window_size", "sliding_window_pattern", "use_sliding_window"),
-        *("attention_chunk_size", "global_attn_every_n_layers", "num_global_key_value_heads", "global_head_dim"),
-        *("attention_k_eq_v", "num_kv_shared_layers", "use_double_wide_mlp", "hidden_size_per_layer_input"),
-        *("vocab_size_per_layer_input", "swa_num_attention_heads", "swa_num_key_value_heads", "swa_head_dim"),
-        *("swa_v_head_dim", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
-        *("index_head_dim", "index_n_heads", "index_topk_freq", "indexer_types", "sparse_attention_config"),
-        *("compress_ratios", "o_groups", "o_lora_rank", "full_attention_interval", "attn_output_gate"),
-        *("attn_layer_period", "attn_layer_offset", "attn_layer_indices", "linear_attn_config"),
-        *("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"),
-        *("linear_conv_kernel_dim", "mamba_num_heads", "mamba_n_heads", "mamba_head_dim", "mamba_d_head"),
-        *("mamba_expand", "expand", "ssm_state_size", "mamba_d_state", "n_groups", "mamba_n_groups", "conv_kernel"),
-        *("mamba_d_conv", "mamba_ssm_dtype", "mamba_ssm_cache_dtype", "conv_L_cache", "block_auto_adjust_ff_dim"),
-        *("block_ffn_dim_multiplier", "block_multiple_of", "block_configs"),
-        *("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_target_positions"),
-        *("max_sequence_length", "max_seq_length", "seq_len", "model_max_length", "rope_scaling", "rope_parameters"),
-        *("quantization_config", "compression_config", "expert_dtype"),
+        *("architectures", "attn_layer_indices", "auto_map", "block_configs", "compress_ratios"),
+        *("compression_config", "hybrid_layer_pattern", "indexer_types", "intermediate_size", "layer_types"),
+        *("layers_block_type", "linear_attn_config", "max_seq_length", "max_sequence_length"),
+        *("mlp_layer_types", "mlp_only_layers", "model_max_length", "moe_layer_freq"),
+        *("num_attention_heads_per_layer", "num_key_value_heads", "quantization_config", "rope_parameters"),
+        *("rope_scaling", "seq_length", "sliding_window", "sparse_attention_config"),
     }
 )
 _PARTS = frozenset({"text_config", "llm_config", "language_config"})
@@ -75,10 +53,16 @@ _OF_TOWERS = frozenset(
 )
 _NOT_KEPT_OF_QUANTIZATION = frozenset(
     {
-        *("quantized_layers", "observer", "observer_kwargs", "actorder", "input_activations", "output_activations"),
-        *("kv_cache_scheme", "kv_cache_quant_algo", "quantization_status", "global_compression_ratio", "version"),
-        *("activation_scheme", "block_structure", "dynamic", "sparsity_config", "transform_config", "targets"),
+        *("quantized_layers", "observer", "observer_kwargs", "global_compression_ratio", "version"),
+        *("sparsity_config", "transform_config"),
     }
+)
+# Numbers and texts that no engine needs to build a model.
+_NOT_BUILT_WITH = re.compile(
+    r"^_|_token_id$|_token_index$|token_ids|version|dropout|initializer|use_cache|^output_|return_dict|temperature|"
+    r"top_p|^top_k$|penalty|beam|length$|^(?:min|max)_(?:length|new_tokens)|ngram|label|problem_type|tokenizer|prefix|"
+    r"torchscript|tf_|cross|decoder_start|bos|eos|sampl|feed_forward_chunk|diversity|typical|_std$|aux_loss|pretraining|"
+    r"name_or_path|loss|url|author|license"
 )
 # Lists with one item for each layer.
 _OF_LAYERS = ("layer_types", "layers_block_type", "mlp_layer_types", "num_attention_heads_per_layer", "indexer_types")
@@ -97,7 +81,7 @@ def main() -> None:
     used = set(_with_references(entries, [name for name in cataloged if name in entries]))
     lines = ",\n".join(
         f"  {json.dumps({'model_id': name, **entries[name]}, ensure_ascii=False)}"
-        for name in sorted(used, key=str.lower)
+        for name in sorted(used, key=lambda name: (name.lower(), name))
     )
     head = f' "date": {json.dumps(DATE)},\n "source": {json.dumps(_SOURCE)},\n'
     path = _CATALOG / "model_configs.json"
@@ -188,7 +172,7 @@ def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
         elif name in ("quantization_config", "compression_config"):
             of_text = config.get("text_config", config)
             kept[name] = _quantization(value, of_text.get("num_hidden_layers") or layers)
-        elif name in _KEPT:
+        elif name in _KEPT or (isinstance(value, int | float | str) and not _NOT_BUILT_WITH.search(name)):
             kept[name] = _period(value) if name in _OF_LAYERS else value
     return kept
 

@@ -18,6 +18,7 @@ from constructs_optim.cli.main import app
 from constructs_optim.cli.recipes.model_lookup import _config, _recorded
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, LockFileError, RecordedArtifact, RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
+from constructs_optim.recipe.catalog.splits import Split
 
 from ..support.choices import CHOICE, NAME
 from ..support.model_hub import HubModel, ModelHub, serving
@@ -48,6 +49,12 @@ RECORDED = RecordedModel(
     max_position=40_960,
     stored_gb=0.002,
     parameters_billion=0.001,
+    model_type="qwen3",
+    splits={
+        "hidden": Split(width=5120),
+        "attention": Split(heads=64, width=8192),
+        "key_value": Split(heads=8, width=1024),
+    },
 )
 OF_HUB = RECORDED.model_copy(update={"revision": COMMIT, "gated": False, "license": "apache-2.0"})
 

@@ -15,7 +15,7 @@ from pydantic import AliasChoices, AliasPath, Field
 from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
 from .splits import StoredQuantization, ignored_modules, splits
 
-_HALF, _WHOLE = 16, 32
+_HALF, _WHOLE, _MOST_BITS = 16, 32, 64
 # Bits per weight by the method's name, for configurations without a number.
 _BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4, "fp4": 4, "modelopt_fp4": 4, "eetq": 8}
 # Precisions by the name of a method or algorithm, for methods with a single precision.
@@ -129,7 +129,7 @@ class _Quantization(ConfigPart):
         symmetric = [each for each in (self.sym, *(group.symmetric for group in groups)) if each is not None]
         return StoredQuantization(
             method=self.method,
-            bits=self.weight_bits,
+            bits=bits if (bits := self.weight_bits) is not None and 0 < bits <= _MOST_BITS else None,
             group_size=max((size for size in sizes if size > 0), default=None),
             block_size=next(iter(blocks), None),
             symmetric=all(symmetric) if symmetric else None,
