@@ -61,7 +61,7 @@ _NOT_KEPT_OF_QUANTIZATION = frozenset(
 _NOT_BUILT_WITH = re.compile(
     r"^_|_token_id$|_token_index$|token_ids|version|dropout|initializer|use_cache|^output_|return_dict|temperature|"
     r"top_p|^top_k$|penalty|beam|length$|^(?:min|max)_(?:length|new_tokens)|ngram|label|problem_type|tokenizer|prefix|"
-    r"torchscript|tf_|cross|decoder_start|bos|eos|sampl|feed_forward_chunk|diversity|typical|_std$|aux_loss|pretraining|"
+    r"torchscript|tf_|cross|decoder_start|bos|eos|do_sample|feed_forward_chunk|diversity|typical|_std$|aux_loss|pretraining|"
     r"name_or_path|loss|url|author|license"
 )
 # Lists with one item for each layer.
