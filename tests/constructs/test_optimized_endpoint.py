@@ -541,6 +541,6 @@ def test_techniques_pass_through_the_files_that_contributing_lists() -> None:
     section = contributing.partition("## How a recipe becomes a template\n")[2].partition("\n## ")[0]
     listed = re.findall(r"^\d\. `(.+?)`", section, re.MULTILINE)
     assert len(listed) <= 7
-    consulted = ("recipe/rules/", "recipe/hosting/", "recipe/techniques/", "recipe/memory.py")
+    consulted = ("recipe/rules/", "recipe/hosting/", "recipe/techniques/", "recipe/memory.py", "recipe/parallelism.py")
     assert all(f"`{name}`" in section for name in consulted)
     assert {name for name in entered if not name.startswith(consulted)} == set(listed)
