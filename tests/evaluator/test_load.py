@@ -79,7 +79,7 @@ def test_each_record_has_the_text_token_counts_and_plausible_times(server: Model
         assert record.first_token is not None
         assert record.last_token is not None
         assert record.first_token - record.start >= FIRST_TOKEN - 0.001
-        assert record.start < record.first_token < record.last_token <= record.end
+        assert record.start < record.first_token <= record.last_token <= record.end
 
 
 def test_every_fault_is_counted_by_kind_and_none_ends_the_run(server: ModelServer) -> None:
