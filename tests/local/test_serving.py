@@ -169,7 +169,7 @@ def test_scaling_out_and_in_starts_and_ends_servers(sagemaker: Any, runtime: Any
         )
         assert settled(sagemaker, name)["ProductionVariants"][0]["CurrentInstanceCount"] == count
         assert len(ports(runtime, name)) == count
-    until(lambda: set(running()) - others, lambda left: left == before)
+    until(lambda: set(running()) - others, lambda left: left == before, seconds=90)
 
 
 def pids(runtime: Any, name: str) -> set[int]:
