@@ -737,6 +737,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT290", _of_method("gptq", bits=4, symmetric=False), "model", "with zero points (sym is false)"),
     ("OPT290", _of_method("awq", bits=8), "model", "in 8 bits, only in 4"),
     ("OPT291", _of_type("acme", has_code=True), "model", "review the Python files in its repository, and then set allow_code=True"),
+    ("OPT291", {"model": _hub("XiaomiMiMo/MiMo-V2.5"), "techniques": [], "instance_type": "ml.p5en.48xlarge"}, "model", "set allow_code=True"),
     ("OPT291", _of_type("acme"), "model", "do not know acme, the type of acme/mine"),
     ("OPT292", {**_of_type("gemma3"), "environment": {"SM_VLLM_DTYPE": "half"}}, "environment.SM_VLLM_DTYPE", "does not run gemma3 models in float16"),
     ("OPT292", {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "bfloat16"}, "instance_type": "ml.g4dn.12xlarge"}, "environment.SM_VLLM_DTYPE", "has no bfloat16"),

@@ -114,7 +114,7 @@ def _the_engine_reads_the_configuration(recipe: Recipe) -> Iterator[Finding]:
         f"{known.title} {known.release} and transformers {engine_models.transformers().release} do not know "
         f"{row.model_type}, the type of {model.name}"
     )
-    if row.has_code:
+    if row.has_code or (row.recipe is not None and row.recipe.needs_code):
         setting = (
             "allow_code=True"
             if model.kind == "huggingface"
