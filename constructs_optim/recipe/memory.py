@@ -98,7 +98,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     batch, length = recipe.compiled_shape or (None, None)
     batch = batch or batch_size(recipe) or DEFAULT_BATCH_SIZE
     length = length or whole_setting(recipe, MAX_MODEL_LEN) or _DEFAULT_SEQUENCE_LENGTH
-    cache = _cached(recipe, row.context_bytes(length))
+    cache = 0 if engine_models.is_encoder(row.architectures) else _cached(recipe, row.context_bytes(length))
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
         weights_gb=round(weights_gb(row, techniques) * (_WIDENED if runs_in_float32(recipe) else 1), 3),
@@ -317,8 +317,9 @@ def _context_part(technique: Technique) -> str:
 def planned_context(recipe: Recipe) -> int | None:
     """Return the longest context that the plan sets: the recorded one, or else what fits, at most the model's own.
 
-    None for the engine's default, of a model whose ``config.json`` is unknown. The default of the others can be another
-    one: vLLM serves models with LongRoPE with their original positions (``_get_and_verify_max_len``).
+    None for the engine's default, of a model whose ``config.json`` is unknown or that generates no text. The default of
+    the others can be another one: vLLM serves models with LongRoPE with their original positions
+    (``_get_and_verify_max_len``).
     """
     name, row = context_name(recipe), recipe.model_row
     recorded = recipe.containers.contexts.get(name or "")
@@ -327,7 +328,10 @@ def planned_context(recipe: Recipe) -> int | None:
     longest = context(recipe)
     if longest is not None and longest.shortened is not None:
         return longest.shortened
-    return row.max_position if name is not None and row is not None and row.model_type is not None else None
+    if name is None or row is None or row.model_type is None or not recipe.task.generates:
+        # The tokenizer's limit, which config.json does not have, also counts for a model that pools.
+        return None
+    return row.max_position
 
 
 def longest_request(recipe: Recipe) -> int | None:
@@ -373,6 +377,7 @@ def has_such_a_cache(recipe: Recipe) -> bool:
     return (
         recipe.instance is not None
         and recipe.instance.kind == "gpu"
+        and not engine_models.is_encoder(recipe.model_row.architectures if recipe.model_row is not None else ())
         and recipe.serving_settings.name in _SIZED
         and not any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques)
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from .catalog.lock import NO_COMMIT
 from .compute import TrainingCompute
 from .settings import Settings, Takes
+from .tasks import TaskName
 from .tokens import is_token
 
 COMMIT = re.compile("[0-9a-f]{40}")
@@ -32,6 +33,7 @@ class Model(Settings):
     allow_pickle: bool = False
     allow_code: bool = False
     compute: Annotated[TrainingCompute | None, Takes(COPY_COMPUTE)] = None
+    task: TaskName | None = None
 
     @staticmethod
     def huggingface(
@@ -43,6 +45,7 @@ class Model(Settings):
         allow_pickle: bool = False,
         allow_code: bool = False,
         compute: TrainingCompute | None = None,
+        task: TaskName | None = None,
     ) -> Model:
         """A Hugging Face model, which a job copies into the artifact store once.
 
@@ -58,6 +61,9 @@ class Model(Settings):
                 (``--trust-remote-code``). Default: no.
             compute: the copy job's instance type, storage and environment variables, for example ``HF_ENDPOINT`` for a
                 mirror. Default: one ml.m5.2xlarge, with storage for the model's files.
+            task: what the model does: ``generate`` text, ``embed``, ``rerank`` documents for a query, ``classify``, or
+                ``pool`` (other outputs of vLLM's pooling models). Default: what its architecture is for, and ``embed``
+                if ``constructs-optim lock --model`` found a Sentence Transformers model.
 
         Raises:
             RecipeError: if an argument has the wrong type.
@@ -71,6 +77,7 @@ class Model(Settings):
             allow_pickle=allow_pickle,
             allow_code=allow_code,
             compute=compute,
+            task=task,
         )
 
     @staticmethod
@@ -96,6 +103,7 @@ class Model(Settings):
         encryption_key_arn: str | None = None,
         manifest_uri: str | None = None,
         manifest_etag: str | None = None,
+        task: TaskName | None = None,
     ) -> Model:
         """Uncompressed model files (Hugging Face layout) under an S3 prefix.
 
@@ -107,6 +115,7 @@ class Model(Settings):
             manifest_uri: the CSV file in S3 that lists the model's files, for a model that is served without a job; may
                 be a token. Default: the model consists of all files under the prefix.
             manifest_etag: the ETag of that file, so that no other version of it is used. Default: any version.
+            task: as for ``huggingface``.
 
         Raises:
             RecipeError: if an argument has the wrong type.
@@ -118,6 +127,7 @@ class Model(Settings):
             encryption_key_arn=encryption_key_arn,
             manifest_uri=manifest_uri,
             manifest_etag=manifest_etag,
+            task=task,
         )
 
     @classmethod

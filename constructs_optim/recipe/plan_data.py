@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from constructs_optim.recipe.catalog.lock import NO_COMMIT, Lock
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.keys import canonical, sha256
+from constructs_optim.recipe.tasks import GENERATE, TaskName
 from constructs_optim.recipe.tokens import is_token, without_tokens
 
 PUBLIC_HUB = "SageMakerPublicHub"
@@ -279,6 +280,7 @@ class Plan(_Data):
 
     Attributes:
         source: the source of the model.
+        task: what the model does.
         techniques: the applied techniques, in order.
         instance_type: the endpoint's instance type.
         accelerator: name of the type's accelerator, for example ``a10g``.
@@ -294,6 +296,7 @@ class Plan(_Data):
     """
 
     source: Annotated[ModelSource, Field(discriminator="kind")]
+    task: TaskName = GENERATE
     techniques: tuple[TechniquePlan, ...]
     instance_type: str
     accelerator: str

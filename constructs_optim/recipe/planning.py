@@ -128,6 +128,7 @@ class _Planner:
                 heads = len(jobs) - 1
         return Plan(
             source=self.source,
+            task=self.recipe.task.name,
             techniques=tuple(
                 TechniquePlan(kind=t.kind, name=t.name, label=t.label, settings=t.model_dump(mode="json"))
                 for t in self.techniques

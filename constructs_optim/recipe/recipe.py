@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
+from . import tasks
 from .catalog import engine_arguments, engine_models, images, instances, models
 from .catalog.lock import Lock
 from .compute import TrainingCompute
@@ -80,6 +81,24 @@ class Recipe:
                 if model is not None:
                     located.append((f"{location}.{setting}", model))
         return located
+
+    @cached_property
+    def task(self) -> tasks.Task:
+        """What the model is served for: as declared, or else as its files and its architecture say."""
+        if isinstance(self.model, Model) and self.model.task is not None:
+            return tasks.find(self.model.task)
+        row = self.model_row
+        if row is None:
+            return tasks.find(tasks.GENERATE)
+        own = tasks.of_architectures(row.architectures, row.labels)
+        return tasks.find("embed" if row.pools and own == tasks.GENERATE else own)
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the model's architecture generates text, and the engine is to pool its outputs."""
+        row = self.model_row
+        architectures = row.architectures if row is not None else ()
+        return not self.task.generates and tasks.of_architectures(architectures, None) == tasks.GENERATE
 
     @property
     def copies_models(self) -> bool:
@@ -352,8 +371,10 @@ class Recipe:
         """The images of servers, in any Region, that serve the model, the newest of the preferred server first."""
         servers = [*by_name()] if not isinstance(self.server, ServerSettings) else [self.server.name]
         of_vllm = [VllmServer.name, LmiServer.name]
+        if not self.task.generates and self.server is None:
+            servers = [VllmServer.name]
         # A release of vLLM says nothing about other engines.
-        if self.least_engine is not None and self.server is None and images.serving(self.serves, of_vllm):
+        elif self.least_engine is not None and self.server is None and images.serving(self.serves, of_vllm):
             servers = of_vllm
         capable = [image for image in images.serving(self.serves, servers) if image.has_engine(self.least_engine)]
         version = self.server.container_version if isinstance(self.server, ServerSettings) else None
@@ -472,6 +493,7 @@ class Recipe:
         arguments = dict(self.tuning.arguments)
         if isinstance(self.model, Model) and self.served_model.allow_code:
             arguments["trust_remote_code"] = True
+        arguments |= self.task.arguments(converted=self.is_converted)
         for _, technique in self.located_techniques:
             arguments |= technique.engine_arguments()
         _, known = self.speculation

@@ -26,6 +26,7 @@ PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
 ARCHIVES = ("*.tar", "*.tar.gz", "*.tgz", "*.zip")
 _OF_MISTRAL = "consolidated*.safetensors"
 _ADAPTER = "adapter_config.json"
+_MODULES, _POOLING = "modules.json", re.compile(r"\d+_Pooling/config\.json")
 _PIPELINE = "model_index.json"
 _CACHED = re.compile(r"(^|/)(models--[^/]+/)?(snapshots/[0-9a-f]{40}/|blobs/[0-9a-f]{40,64}$)")
 _CHECKPOINT = re.compile(
@@ -49,6 +50,14 @@ def weights(names: Collection[str]) -> list[str]:
     beside = [name for name in names if "/" not in name and name.endswith(_SAFETENSORS)]
     hubs = [name for name in beside if not fnmatchcase(name, _OF_MISTRAL)]
     return hubs if hubs and CONFIG in names else [name for name in beside if name not in hubs] or hubs
+
+
+def pools(names: Collection[str]) -> bool:
+    """Return whether files say how outputs become embeddings: the modules of Sentence Transformers with a pooling.
+
+    Source: vLLM, ``get_pooling_config`` of ``transformers_utils/config.py``.
+    """
+    return _MODULES in names and any(_POOLING.fullmatch(name) for name in names)
 
 
 def fault(names: Collection[str], *, pickles: bool = False) -> Fault | None:

@@ -166,6 +166,8 @@ def _recorded(
 ) -> RecordedModel:
     """Return the record of a model. Raises BadParameter for numbers that no model has, such as 0 bits per weight."""
     columns: dict[str, Any] = {**(known or {}), **(config.columns if config is not None else {})}
+    if model_files.pools(sizes):
+        columns["pools"] = True
     try:
         # Before any arithmetic with these numbers.
         recorded = RecordedModel.model_validate(columns)

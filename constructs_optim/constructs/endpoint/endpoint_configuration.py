@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from aws_cdk import CfnResource, Token
@@ -14,7 +15,7 @@ from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.arguments import KEY
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement
-from constructs_optim.recipe import metrics
+from constructs_optim.recipe import metrics, tasks
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.arns import ArnKind
 from constructs_optim.recipe.hosting.machine_image import newest
@@ -66,14 +67,16 @@ class EndpointConfiguration(Settings):
         observability = self.monitoring.observability
         servers = {model.plan.container.server for model in models}
         speculates = any(each.kind == "speculative_decoding" for model in models for each in model.plan.techniques)
+        engine = Engine(runner=tasks.find(models[0].plan.task).runner if models else "generate")
         if self.async_inference is not None:
-            return Engine(unpublished="SageMaker collects engine metrics only from real-time endpoints")
+            return replace(engine, unpublished="SageMaker collects engine metrics only from real-time endpoints")
         if observability is not None and observability.detailed is False:
-            return Engine(unpublished="the endpoint has observability=Observability(detailed=False)")
+            return replace(engine, unpublished="the endpoint has observability=Observability(detailed=False)")
         if len(servers) > 1:
-            return Engine(unpublished="the models of the pools have different servers")
+            return replace(engine, unpublished="the models of the pools have different servers")
         server = servers.pop() if servers else None
-        return Engine(server, by_name()[server].title if server is not None else None, speculates=speculates)
+        title = by_name()[server].title if server is not None else None
+        return replace(engine, server=server, title=title, speculates=speculates)
 
     def hosting(self, **of_the_endpoint: Any) -> Hosting:
         """Return the options as data for the rules."""

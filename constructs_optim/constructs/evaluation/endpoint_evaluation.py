@@ -29,6 +29,7 @@ from constructs_optim.recipe.catalog.lock import RecordedChoice
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.evaluation import Benchmark, Requirements, Workload
 from constructs_optim.recipe.evaluation.requirements import (
+    POOLED_REGRESSION_METRICS,
     REGRESSION_METRICS,
     Limits,
     QualityRequirement,
@@ -40,6 +41,7 @@ from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.metrics.names import EvaluationMetricName
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.settings import methods_suggest_keywords
+from constructs_optim.recipe.tasks import GENERATE, TaskName
 from constructs_optim.recipe.techniques.parsing import written
 from constructs_optim.recipe.tokens import is_token
 
@@ -76,6 +78,7 @@ class EvaluatedSubject:
     described: Mapping[str, object] | None = None
     longest_varied: int | None = None
     """The maximum request length in tokens; None if it is unknown, or the model is compiled for a fixed length."""
+    task: TaskName = GENERATE
 
     @classmethod
     def of(cls, hosted: HostedModel) -> EvaluatedSubject:
@@ -91,6 +94,7 @@ class EvaluatedSubject:
             hosted.artifact.artifact_store,
             _described(hosted),
             longest_request(recipe) if recipe.compiled_shape is None else None,
+            recipe.task.name,
         )
 
 
@@ -165,8 +169,10 @@ class EndpointEvaluation(Construct):
         WORKLOAD.check("evaluate.workload", options.get("workload"))
         price, discount = options.get("instance_price_per_hour"), options.get("discount")
         self.workload: Workload = options.get("workload") or _workload(target)
+        self.task: TaskName = next((subject.task for subject in target.subjects), GENERATE)
         self._benchmark = Benchmark(
             self.workload,
+            task=self.task,
             after_deployment=options.get("after_deployment", True),
             schedule=options.get("schedule"),
             asynchronous=target.asynchronous,
@@ -184,16 +190,21 @@ class EndpointEvaluation(Construct):
         advise(self, *warnings(self._benchmark))
         self.target: EvaluationTarget = target
         self._served = target.served.in_stack_of(self)
-        self._advise_on_acceptance()
+        if self._generates:
+            self._advise_on_acceptance()
         self._store = ArtifactStore.writable_of(self, (subject.store for subject in target.subjects if subject.store))
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
         self._tags = self._tag_manager.rendered_tags
         self._stack = StackContext.of(scope).stack
         self._service = service = EvaluationService.of(scope)
-        config = service.workload_config(self.workload)
-        self._config_name = workload_config_name(config)
-        self._permit(config.attr_ai_workload_config_arn)
+        self._config_name: str | None = None
+        if self._generates:
+            config = service.workload_config(self.workload)
+            self._config_name = workload_config_name(config)
+            self._permit(config.attr_ai_workload_config_arn)
+        else:
+            self._permit(None)
         self._resource: CfnResource | None = None
         if self._benchmark.after_deployment:
             properties = {**service.jobs.properties, "Request": self._request()}
@@ -235,7 +246,7 @@ class EndpointEvaluation(Construct):
         *,
         at_concurrency: int | None = None,
         max_regression: float | None = None,
-        regression_metrics: Sequence[EvaluationMetricName] = REGRESSION_METRICS,
+        regression_metrics: Sequence[EvaluationMetricName] | None = None,
         quality: QualityRequirement | None = None,
         forecast: bool = False,
         **limits: Unpack[Limits],
@@ -252,8 +263,9 @@ class EndpointEvaluation(Construct):
             max_regression: how much worse than before the deployment each of ``regression_metrics`` may be, as a share:
                 0.05 for 5%. The first evaluation has no comparison. Default: no comparison.
             regression_metrics: metric names from https://constructs-optim.dev/metrics/. Default: median time to first
-                token and inter-token latency, client latency at its 90th percentile, and output tokens a second.
-            quality: requirements on the completions. Default: none.
+                token and inter-token latency, client latency at its 90th percentile, and output tokens a second; for a
+                model that generates no text, client latency at its 90th percentile and inputs a second.
+            quality: requirements on the answers. Default: none.
             forecast: for an endpoint with objectives, whether latencies must stay within the forecast's intervals.
                 Default: the report lists latencies outside the intervals.
             limits: see ``constructs_optim.recipe.evaluation.Limits``; without ``max_error_rate``, 1% of the
@@ -280,7 +292,8 @@ class EndpointEvaluation(Construct):
         required = requirements_of(
             limits,
             max_regression=max_regression,
-            regression_metrics=regression_metrics,
+            regression_metrics=regression_metrics
+            or (REGRESSION_METRICS if self._generates else POOLED_REGRESSION_METRICS),
             at_concurrency=at_concurrency,
             quality=quality,
             forecast=forecast,
@@ -305,10 +318,10 @@ class EndpointEvaluation(Construct):
         if quality is not None:
             read = S3Location(quality.prompts).object_arn
             self._service.jobs.watcher.permit(statements_of("send prompts", Targets=self._targets, Prompts=read))
-        resource, gate, seconds = self._deployed, _gate(required), self._wait_seconds
+        resource, gate, seconds = self._deployed, _gate(required, generates=self._generates), self._wait_seconds
         # Changes with the measurement, the models, the requirements and the timeout.
         served = [list(subject.recipe) for subject in self.target.subjects]
-        sent = self._stack.resolve([self.workload.spec, gate])
+        sent = self._stack.resolve([self.workload.spec if self._generates else self.workload.pooled, gate])
         waits = [seconds] if seconds != _DEFAULT_WAIT_SECONDS else []
         text = json.dumps([served, sent, *waits], sort_keys=True)
         signal = JobSignal(self, job=text, seconds=seconds, name="Passed")
@@ -320,14 +333,32 @@ class EndpointEvaluation(Construct):
         return self
 
     @property
+    def _generates(self) -> bool:
+        """Whether the model generates text, so that a benchmark job measures it; otherwise the function does."""
+        return self.task == GENERATE
+
+    @property
     def _targets(self) -> tuple[Arn, ...]:
         arn, component_arn = self.target.endpoint_arn, self.target.component_arn
         return (arn, component_arn) if component_arn is not None else (arn,)
 
-    def _permit(self, workload_config_arn: Arn) -> None:
-        """Let benchmarks send the workload to the endpoint, and the handler and watcher store their results."""
+    def _permit(self, workload_config_arn: Arn | None) -> None:
+        """Let benchmarks send the workload to the endpoint, and the handler and watcher store their results.
+
+        Without a workload configuration, the watcher sends it.
+        """
         service, target, store = self._service, self.target, self._store
         describe = statements_of("describe endpoint", Endpoint=target.endpoint_arn, Component=target.component_arn)
+        results = store_statements(store, "keep evaluations")
+        service.jobs.handler.permit(results)
+        if workload_config_arn is None:
+            prompts = self.workload.prompts
+            read = S3Location(prompts).object_arn if prompts is not None else None
+            service.jobs.watcher.permit(
+                [*results, *describe, *statements_of("send prompts", Targets=self._targets, Prompts=read)]
+            )
+            service.jobs.watcher.send_requests()
+            return
         service.role.permit(
             [
                 *statements_of("send requests", Targets=self._targets),
@@ -338,8 +369,6 @@ class EndpointEvaluation(Construct):
                 *running_statements(in_vpc=target.network is not None),
             ]
         )
-        results = store_statements(store, "keep evaluations")
-        service.jobs.handler.permit(results)
         use = Statement("UseWorkloads", ("sagemaker:CreateAIBenchmarkJob",), (workload_config_arn,))
         asked = statements_of("query engine metrics") if self._acceptance is not None else []
         service.jobs.watcher.permit([*results, *describe, use, *asked])
@@ -376,7 +405,11 @@ class EndpointEvaluation(Construct):
             ShareOfInstance=target.share_of_instance,
             Lossless=all(subject.lossless for subject in target.subjects),
             WorkloadConfigName=self._config_name,
-            Workload=self.workload.spec,
+            Workload=self.workload.spec if self._generates else None,
+            Task=self.task if not self._generates else None,
+            Load={to_pascal(name): value for name, value in self.workload.pooled.items()}
+            if not self._generates
+            else None,
             Concurrencies=list(self.workload.concurrency),
             Discount=self._benchmark.discount,
             Dimensions={name: known[name] for name in series.dimensions if name not in _OF_RUNS},
@@ -384,9 +417,9 @@ class EndpointEvaluation(Construct):
             VpcConfig=target.network.to_property("SecurityGroupIds") if target.network is not None else None,
             Bucket=self._store.bucket_name,
             KmsKeyArn=self._store.encryption_key_arn,
-            Acceptance=self._acceptance,
+            Acceptance=self._acceptance if self._generates else None,
             Forecasts=_forecasts(target.choice, self.workload) or None,
-            Gate=_gate(self._requirements) if self._requirements is not None else None,
+            Gate=_gate(self._requirements, generates=self._generates) if self._requirements is not None else None,
             Tags=self._tags,
         )
 
@@ -442,8 +475,9 @@ class EndpointEvaluation(Construct):
         )
 
 
-def _gate(required: Requirements) -> dict[str, Any]:
+def _gate(required: Requirements, *, generates: bool) -> dict[str, Any]:
     quality = required.quality
+    settings = {*QualityRequirement.model_fields} - ({"min_agreement"} if generates else set[str]())
     return drop_none(
         Limits=[
             drop_none(
@@ -463,7 +497,9 @@ def _gate(required: Requirements) -> dict[str, Any]:
         if required.max_regression is not None
         else None,
         AtConcurrency=required.at_concurrency,
-        Quality={to_pascal(name): value for name, value in quality} if quality is not None else None,
+        Quality={to_pascal(name): value for name, value in quality if name in settings}
+        if quality is not None
+        else None,
         Forecast=required.forecast or None,
     )
 

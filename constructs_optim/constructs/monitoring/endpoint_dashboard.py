@@ -177,7 +177,11 @@ class EndpointDashboard(Dashboard):
             Segment(
                 f"evaluation_{segment.name}",
                 f"Evaluation: {segment.title}",
-                tuple(graph(name) for name in segment.metrics if name not in hidden),
+                tuple(
+                    graph(name)
+                    for name in segment.metrics
+                    if name not in hidden and self.served.publishes(metrics.find(name))
+                ),
             )
             for segment in dashboards().evaluation
         ]

@@ -104,6 +104,7 @@ class ServedModel:
         if series is None or not self._has_kind_for(metric):
             server = "an inference component" if self.is_component else "a variant"
             server = "an asynchronous endpoint" if self.is_asynchronous else server
+            server = f"{server} of a model that generates no text" if self.engine.runner == "pooling" else server
             raise ValueError(f"{metric.name}: SageMaker does not publish it for {server}; see {page('metrics')}")
         return series
 
@@ -147,7 +148,8 @@ class ServedModel:
         return renamed(self._formula(metric) or "", values)
 
     def _has_kind_for(self, metric: MetricDefinition) -> bool:
-        return metric.only in (None, "asynchronous" if self.is_asynchronous else "real-time")
+        is_of_kind = metric.only in (None, "asynchronous" if self.is_asynchronous else "real-time")
+        return is_of_kind and metric.runner in (None, self.engine.runner)
 
     def _formula(self, metric: MetricDefinition) -> str | None:
         return metric.formula_for(component=self.is_component, asynchronous=self.is_asynchronous)

@@ -27,6 +27,8 @@ LOG_LEVEL_CONTEXT = "constructs-optim:log-level"
 NAMESPACE = "ConstructsOptim"
 """The CloudWatch namespace of the handlers' metrics."""
 
+# Lambda developer guide, "Configure Lambda function memory".
+_WHOLE_PROCESSOR_MB = 1_769
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LAYER_ARN = re.compile(
     r"arn:(?:aws[a-z-]*|\$\{AWS::Partition\}):lambda:(?:[a-z0-9-]+|\$\{AWS::Region\}):(?:\d{12}|\$\{AWS::AccountId\})"
@@ -107,6 +109,11 @@ class Handler(Construct):
                 qualifier="$LATEST",
             )
         self.arn: str = function.attr_arn
+        self._function = function
+
+    def send_requests(self) -> None:
+        """Give the function a whole processor, to send many requests at once."""
+        self._function.memory_size = _WHOLE_PROCESSOR_MB
 
     def permit(self, statements: Sequence[Statement]) -> None:
         """Add permissions."""

@@ -36,6 +36,7 @@ class Loaded(BaseModel, frozen=True, extra="forbid"):
     since: str | None = None
     until: str | None = None
     task: Task = "generate"
+    encoder: bool = False
     inputs: tuple[str, ...] = ()
     plugin: str | None = None
     deprecated: tuple[str, str] | None = None
@@ -80,13 +81,14 @@ class Table(NamedTuple):
 class Transformers(BaseModel, frozen=True, extra="forbid"):
     """What vLLM runs with the code of transformers, in the ``release`` of transformers beside the release ``vllm``.
 
-    ``encoder_decoder`` are the architectures of transformers with an encoder and a decoder, ``configurations`` the
-    model types that it knows.
+    ``pool`` are those that it runs to embed or classify, ``encoder_decoder`` the architectures of transformers with an
+    encoder and a decoder, ``configurations`` the model types that it knows.
     """
 
     vllm: str
     release: str
     generate: frozenset[str]
+    pool: frozenset[str]
     encoder_decoder: frozenset[str]
     configurations: frozenset[str]
 
@@ -148,9 +150,56 @@ class EngineModels(NamedTuple):
             return None
         if any(self.architectures.has(name) and not self.is_draft(name) for name in architectures):
             return True
-        if self.title != _TITLES["vllm"] or transformers().generate.isdisjoint(architectures):
+        if self.title != _TITLES["vllm"]:
+            return False
+        if any(self.architectures.has(base) for name in architectures for base in _bases(name)):
+            return True
+        if (transformers().generate | transformers().pool).isdisjoint(architectures):
             return False
         return True if self.release == transformers().vllm else None
+
+
+class _Suffix(NamedTuple):
+    """The end of an architecture's name, and what vLLM does with a model whose name has it."""
+
+    text: str
+    runner: Literal["generate", "pooling"]
+    convert: Literal["none", "embed", "classify"]
+
+
+@cache
+def _suffixes() -> tuple[_Suffix, ...]:
+    return tuple(_Suffix(*row) for row in load("engine_models")["suffixes"])
+
+
+def _bases(architecture: str) -> list[str]:
+    """Return the names that vLLM looks for instead of one that it lacks (``_normalize_arch`` of ``registry.py``)."""
+    suffix = next((each for each in _suffixes() if architecture.endswith(each.text)), None)
+    if suffix is None:
+        return []
+    return [architecture.removesuffix(suffix.text) + each.text for each in _suffixes()]
+
+
+def task_of(architectures: Collection[str]) -> Task | None:
+    """Return what vLLM does by default with a model that has one of these architectures; None if that is unknown.
+
+    An architecture that vLLM's registry lacks does what the end of its name says (``_get_default_runner_type`` and
+    ``_get_default_convert_type`` of ``config/model.py``).
+    """
+    rows = _rows("vllm")["architectures"]
+    for name in architectures:
+        if name in rows:
+            return rows[name].task
+        suffix = next((each for each in _suffixes() if name.endswith(each.text)), None)
+        if suffix is not None:
+            return "generate" if suffix.convert == "none" else suffix.convert
+    return None
+
+
+def is_encoder(architectures: Collection[str]) -> bool:
+    """Return whether a model reads in both directions, and so keeps no keys and values of earlier tokens."""
+    rows = _rows("vllm")["architectures"]
+    return any(name in rows and rows[name].encoder for name in architectures)
 
 
 @cache

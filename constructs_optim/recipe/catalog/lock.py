@@ -68,6 +68,8 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     architectures: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] | None = None
     model_type: Name | None = None
     has_code: bool | None = None
+    pools: bool | None = None
+    labels: _Count | None = None
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] | None = None
     parameters_billion: _Size | None = None

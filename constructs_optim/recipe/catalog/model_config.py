@@ -16,6 +16,7 @@ from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whol
 from .splits import StoredQuantization, ignored_modules, splits
 
 _HALF, _WHOLE, _MOST_BITS = 16, 32, 64
+_DEFAULT_LABELS = 2
 # Bits per weight by the method's name, for configurations without a number.
 _BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4, "fp4": 4, "modelopt_fp4": 4, "eetq": 8}
 # Precisions by the name of a method or algorithm, for methods with a single precision.
@@ -212,6 +213,8 @@ class ModelConfig(Geometry):
     architectures: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] = ()
     # The Python classes in the repository that read and run the model.
     auto_map: Mapping[str, Any] = {}
+    num_labels: Whole = None
+    id2label: Mapping[str, Any] = {}
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     quantization_config: _Quantization | None = Field(
         default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
@@ -247,6 +250,7 @@ class ModelConfig(Geometry):
             "architectures": self.architectures or None,
             "model_type": self.model_type or None,
             "has_code": "AutoConfig" in self.auto_map or None,
+            "labels": self._labels,
             "quantization": quantization.stored if quantization is not None else None,
             "weight_bits": bits,
             "precision": quantization.precision if quantization is not None else None,
@@ -281,6 +285,13 @@ class ModelConfig(Geometry):
         ropes = [self.rope] if isinstance(self.rope, _Rope) else [*(self.rope or {}).values()]
         factors = [rope.factor for rope in ropes if rope is not None and rope.rope_type not in _SCALED]
         return int(stated * (factors[-1] if factors else 1))
+
+    @property
+    def _labels(self) -> int | None:
+        """The number of classes of a model that classifies; transformers' default is two (``PretrainedConfig``)."""
+        if not any("Classification" in name for name in self.architectures):
+            return None
+        return len(self.id2label) or self.num_labels or _DEFAULT_LABELS
 
     @property
     def _quantization(self) -> _Quantization | None:

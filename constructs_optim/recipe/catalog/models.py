@@ -85,8 +85,10 @@ class ModelRow:
     SageMaker has the compiled artifact.
 
     ``architectures`` are the names in ``config.json`` by which engines choose the model's code, ``model_type`` the name
-    by which they read it, and ``has_code`` whether the repository has its own code for that. ``quantization`` is how
-    its weights are quantized. ``splits`` has what tensor parallelism splits in each kind of layer.
+    by which they read it, and ``has_code`` whether the repository has its own code for that. ``pools`` tells whether
+    it says how outputs become embeddings (Sentence Transformers), ``labels`` is the number of classes of a model that
+    classifies. ``quantization`` is how its weights are quantized. ``splits`` has what tensor parallelism splits in each
+    kind of layer.
 
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
     ``stored_gb`` their size if it does not follow from these two. The size of the KV cache follows from ``layers``,
@@ -109,6 +111,8 @@ class ModelRow:
     architectures: tuple[str, ...] = ()
     model_type: str | None = None
     has_code: bool = False
+    pools: bool = False
+    labels: int | None = None
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] = field(default_factory=dict[Layer, Split])
     parameters_billion: float | None = None

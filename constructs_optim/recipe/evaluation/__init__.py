@@ -9,6 +9,7 @@ from typing import Any
 from constructs_optim.recipe.catalog import availability
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.model import Model
+from constructs_optim.recipe.tasks import GENERATE, TaskName
 
 from .requirements import Requirements
 from .workload import Workload
@@ -18,6 +19,7 @@ from .workload import Workload
 class Benchmark:
     """The declaration of an evaluation. Without ``after_deployment``, it runs only on its ``schedule``.
 
+    ``task`` is what the model does; a benchmark job measures only the generation of text.
     ``asynchronous``: whether the endpoint queues requests, and so does not stream. ``discount`` is a share. ``region``
     is None if it is known only at deployment.
     """
@@ -25,6 +27,7 @@ class Benchmark:
     workload: Workload
     after_deployment: bool = True
     schedule: str | None = None
+    task: TaskName = GENERATE
     requirements: Requirements | None = None
     asynchronous: bool = False
     instance_price_per_hour: float | None = None

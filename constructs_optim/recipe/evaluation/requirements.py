@@ -25,6 +25,8 @@ REGRESSION_METRICS: Sequence[EvaluationMetricName] = (
     "output_tokens_per_second",
 )
 """The metrics to compare with the replaced endpoint. Higher percentiles of 100 requests are too noisy."""
+POOLED_REGRESSION_METRICS: Sequence[EvaluationMetricName] = ("client_latency_p90", "inputs_per_second")
+"""The same for a model that generates no text."""
 
 
 class Limits(TypedDict, total=False):
@@ -47,6 +49,9 @@ class Limits(TypedDict, total=False):
         p90_client_latency_ms: the 90th percentile of the latency as the client sees it, at most.
         p99_client_latency_ms: the 99th percentile of the latency as the client sees it, at most.
         min_output_tokens_per_second: output tokens per second of all requests together, at least.
+        min_input_tokens_per_second: input tokens per second of all requests together, at least.
+        min_inputs_per_second: texts that are embedded or classified, or documents that are scored, per second, at
+            least; for models that generate no text.
         min_total_throughput: output tokens per second of all users, derived from the median inter-token latency, at
             least.
         min_acceptance_length: mean tokens per step of speculative decoding, at least.
@@ -70,6 +75,8 @@ class Limits(TypedDict, total=False):
     p90_client_latency_ms: float
     p99_client_latency_ms: float
     min_output_tokens_per_second: float
+    min_input_tokens_per_second: float
+    min_inputs_per_second: float
     min_total_throughput: float
     min_acceptance_length: float
     max_error_rate: float
@@ -121,15 +128,19 @@ class Requirement:
 
 
 class QualityRequirement(Settings):
-    """A comparison of completions with the replaced endpoint's completions for the same prompts.
+    """A comparison of an endpoint's answers with the replaced endpoint's answers to the same prompts.
 
     Attributes:
         prompts: a JSON Lines file in S3. Each line has ``messages``, or ``text``, ``prompt`` or ``inputs``, which are
-            sent without a chat template (with SGLang, which supports only chats, as a user message). A line can have a
-            ``reference`` to compare with instead.
+            sent without a chat template (with SGLang, which supports only chats, as a user message). To embed or
+            classify, it has ``text``, one or a list; to rerank, ``query`` and a list of ``documents``. A line can have
+            a ``reference`` to compare with instead: a completion, or a list of embeddings, scores or labels.
         min_identical: the share of completions that must be identical if neither side changes the weights. Default:
             0.9, because rounding in half precision sometimes selects another token.
         max_difference: the maximum mean difference from the baseline's completions, as a share of their words.
+        min_agreement: for a model that generates no text, the least mean agreement with the baseline: the cosine
+            similarity of embeddings, the share of the pairs of a query's documents in the same order, or the share of
+            the same classes.
         max_tokens: maximum number of tokens of a completion.
         most_prompts: maximum number of prompts to send.
     """
@@ -141,6 +152,7 @@ class QualityRequirement(Settings):
     prompts: str
     min_identical: float = Field(default=0.9, ge=0, le=1)
     max_difference: float = Field(default=0.1, ge=0, le=1)
+    min_agreement: float = Field(default=0.99, ge=0, le=1)
     max_tokens: PositiveInt = 128
     most_prompts: PositiveInt = 50
 

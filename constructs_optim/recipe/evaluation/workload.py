@@ -16,6 +16,18 @@ from constructs_optim.recipe.tokens import is_token
 
 CHANNEL = "prompts"
 """The input channel of your own prompts."""
+POOLED_SETTINGS = (
+    "concurrency",
+    "inputs_per_request",
+    "input_tokens",
+    "input_tokens_stddev",
+    "prompts",
+    "requests",
+    "duration_seconds",
+    "request_timeout_seconds",
+    "seed",
+)
+"""The settings for models that generate no text."""
 
 _FEWEST_REQUESTS, _REQUESTS_PER_USER = 100, 8
 
@@ -34,10 +46,13 @@ class Workload(Settings):
         concurrency: numbers of concurrent users; each number is a separate measurement.
         input_tokens: mean length of a synthetic prompt, in tokens.
         input_tokens_stddev: its standard deviation.
+        inputs_per_request: number of texts in a request to embed or classify, or of documents to rerank; for models
+            that generate no text, which have none of the settings of output tokens, warm-up requests, tokenizer,
+            secret and parameters.
         output_tokens: number of tokens to request.
         output_tokens_stddev: their standard deviation.
-        prompts: a JSON Lines file of your own prompts in S3 (``s3://bucket/key.jsonl``), each line with ``text``.
-            Default: synthetic prompts.
+        prompts: a JSON Lines file of your own prompts in S3 (``s3://bucket/key.jsonl``), each line with ``text``, or
+            with ``query`` and ``documents`` to rerank. Default: synthetic prompts.
         requests: number of requests at each concurrency. Default: 100, or eight per user if that is more, because
             requests before every user's first response do not count.
         duration_seconds: instead of ``requests``, how long to send requests.
@@ -52,6 +67,7 @@ class Workload(Settings):
     concurrency: Annotated[Sequence[PositiveInt], Field(min_length=1), AfterValidator(_ascending)] = (1, 8, 32)
     input_tokens: PositiveInt = 622
     input_tokens_stddev: NonNegativeInt = 0
+    inputs_per_request: int = Field(default=1, ge=1, le=2_048)
     output_tokens: PositiveInt = 250
     output_tokens_stddev: NonNegativeInt = 0
     prompts: str | None = None
@@ -63,6 +79,12 @@ class Workload(Settings):
     request_timeout_seconds: PositiveInt | None = None
     seed: NonNegativeInt = 42
     parameters: Mapping[str, JsonValue] = {}
+
+    @property
+    def pooled(self) -> dict[str, Any]:
+        """The requests for embeddings, scores or classes, which the evaluation's function sends."""
+        sent = {name: getattr(self, name) for name in POOLED_SETTINGS if name != "concurrency"}
+        return {name: value for name, value in sent.items() if value is not None}
 
     @property
     def spec(self) -> dict[str, Any]:

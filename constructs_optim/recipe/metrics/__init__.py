@@ -18,6 +18,7 @@ from pydantic.dataclasses import dataclass
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import did_you_mean
+from constructs_optim.recipe.tasks import Runner
 
 IDENTIFIER = re.compile(r"\b[a-z][a-z0-9_]*\b")
 """The names in a formula: of metrics and of parameters."""
@@ -66,7 +67,8 @@ class MetricDefinition:
     variant and an inference component. If ``gpus_only``, only instances with GPUs publish it; SageMaker documents no
     utilization metric of NeuronCores. ``only`` are the endpoints that publish it, if not both kinds do. ``formula`` is
     metric math over names of metrics and parameters of ``pricing``; ``component_formula`` and ``asynchronous_formula``
-    replace it for an inference component and for an asynchronous endpoint. ``aiperf`` is a formula over aiperf's
+    replace it for an inference component and for an asynchronous endpoint. ``runner`` is the engine's whose models have
+    it; None: both. ``aiperf`` is a formula over aiperf's
     metrics. ``better`` says which values of an evaluation's metric are better: all of these metrics have it.
     """
 
@@ -87,6 +89,7 @@ class MetricDefinition:
     asynchronous_formula: str | None = None
     aiperf: str | None = None
     better: Literal["higher", "lower", "neither"] | None = None
+    runner: Runner | None = None
 
     def series(self, *, component: bool) -> Series | None:
         """Return its series for an inference component, or for a variant."""

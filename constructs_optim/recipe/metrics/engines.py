@@ -15,6 +15,7 @@ from typing import Any
 
 from constructs_optim.recipe.catalog import availability
 from constructs_optim.recipe.errors import did_you_mean
+from constructs_optim.recipe.tasks import Runner
 
 from . import Unit
 
@@ -34,7 +35,7 @@ class EngineMetric:
     ``quantile`` is a latency's default quantile, and None for other metrics. ``window_seconds`` is the default time
     range of rates. Its values are between ``least`` and ``most``; None: without a known limit. Smaller thresholds than
     ``least_meant`` are probably meant as shares. Only a recipe with speculative decoding has a metric of
-    ``speculation``.
+    ``speculation``, and only models of its ``runner`` have it (None: all).
     """
 
     name: str
@@ -49,6 +50,7 @@ class EngineMetric:
     most: float | None = None
     least_meant: float = 0
     speculation: bool = False
+    runner: Runner | None = None
 
     def query(
         self, server: str, selector: str, *, window_seconds: int | None = None, quantile: float | None = None
@@ -68,8 +70,8 @@ class Engine:
     """The engine behind an endpoint or component, as far as its metrics need it.
 
     ``server`` is the name of its server, ``title`` its name in texts. ``unpublished`` is the reason why SageMaker
-    publishes no engine metrics, if so. ``speculates`` tells whether the recipe has speculative decoding. ``region`` is
-    its Region, or None for an environment-agnostic stack.
+    publishes no engine metrics, if so. ``speculates`` tells whether the recipe has speculative decoding, and ``runner``
+    whether the model generates text. ``region`` is its Region, or None for an environment-agnostic stack.
     """
 
     server: str | None = None
@@ -77,6 +79,7 @@ class Engine:
     unpublished: str | None = None
     speculates: bool = False
     region: str | None = None
+    runner: Runner = "generate"
 
     @property
     def lacks_promql(self) -> bool:
@@ -95,6 +98,8 @@ class Engine:
             return "the server of the model is unknown"
         if self.server not in metric.queries:
             return f"{self.title or self.server} publishes no such metric"
+        if metric.runner not in (None, self.runner):
+            return "the model generates no text"
         if metric.speculation and not self.speculates:
             return "the recipe has no speculative decoding"
         return None

@@ -64,6 +64,7 @@ EvaluationMetricName = Literal[
     "input_tokens_per_second",
     "output_tokens_per_second",
     "requests_per_second",
+    "inputs_per_second",
     "goodput",
     "client_invocations",
     "client_invocation_errors",

@@ -5,19 +5,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from constructs_optim.recipe import tasks
 from constructs_optim.recipe.catalog import availability, load
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.evaluation.sample_size import BEYOND, MEASUREMENTS, SPREAD, ComparedVersions, LimitedSample
+from constructs_optim.recipe.evaluation.workload import POOLED_SETTINGS
 from constructs_optim.recipe.hosting import CapacityReservation, schedules
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.secrets import NOT_SHOWN
+from constructs_optim.recipe.tasks import GENERATE
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, matches
 
 from .draft_rules import is_prefix
 from .hosting_rules import RESERVATION, RESERVATION_EXAMPLE
 from .model_rules import LONGEST_URI, S3_FILE, SECRET, wrong_bucket
 from .registry import API, GUIDE, Finding, rule
+
+_MOST_POOLED_USERS = 256
+_INPUTS = "inputs_per_second"
+_POOLED_METRICS = frozenset(
+    {
+        *("client_latency", "client_latency_p50", "client_latency_p90", "client_latency_p99", _INPUTS),
+        *("requests_per_second", "input_tokens_per_second", "price_per_million_input_tokens"),
+        *("price_per_thousand_requests", "client_invocation_errors"),
+    }
+)
+_POOLED_LIMITS = ("p90_client_latency_ms", "min_inputs_per_second", "max_price_per_million_input_tokens")
+_COMPLETIONS_ONLY = ("min_identical", "max_difference", "max_tokens")
 
 
 @rule("OPT142", f"{API}CreateAIWorkloadConfig.html")
@@ -155,7 +171,7 @@ def _price_is_valid(benchmark: Benchmark) -> Iterator[Finding]:
 def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
     """The Region supports benchmark jobs: CloudFormation has no AWS::SageMaker::AIWorkloadConfig in this Region."""
     kind, region = availability.WORKLOAD_CONFIG, benchmark.region
-    if region is not None and availability.is_missing(kind, region):
+    if benchmark.task == GENERATE and region is not None and availability.is_missing(kind, region):
         regions = ", ".join(availability.regions_with(kind))
         fix = f"deploy the stack in one of {regions}; or use `constructs-optim evaluate`, which runs in any Region"
         yield Finding("region", region, fix)
@@ -165,9 +181,51 @@ def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
 def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
     """A workload names its tokenizer: synthetic prompts are measured in tokens, and AWS documents no default."""
     workload = benchmark.workload
+    if benchmark.task != GENERATE:
+        return
     if workload.prompts is None and workload.tokenizer is None and "tokenizer" not in workload.parameters:
         fix = 'Name the served model\'s tokenizer: workload=Workload(tokenizer="org/model")'
         yield Finding("workload.tokenizer", None, fix)
+
+
+@rule("OPT300", page("evaluation"))
+def _the_workload_is_of_the_task(benchmark: Benchmark) -> Iterator[Finding]:
+    """The workload and the requirements are of the model's task: a model that generates no text has no time to its
+    first token and no output tokens, and only its requests have several inputs.
+    """
+    task, workload, required = tasks.find(benchmark.task), benchmark.workload, benchmark.requirements
+    if not task.is_evaluated:
+        reason = f"evaluations have no requests for {task.title}"
+        yield Finding("evaluate", task.title, "the endpoint without evaluate(), and a test of your own", reason)
+        return
+    generating = {"inputs_per_request"}
+    others = generating if task.generates else {*type(workload).model_fields} - {*POOLED_SETTINGS}
+    for name in sorted(others & workload.model_fields_set):
+        reason = f"it has no effect on requests for {task.title}"
+        yield Finding(f"workload.{name}", getattr(workload, name), "leave it out", reason)
+    most = max(workload.concurrency)
+    if not task.generates and most > _MOST_POOLED_USERS:
+        reason = "the evaluation's function sends these requests, with a thread for each user"
+        yield Finding("workload.concurrency", most, f"at most {_MOST_POOLED_USERS}", reason)
+    if required is None:
+        return
+    measured = _POOLED_METRICS if not task.generates else None
+    for limit in required.limits:
+        is_pooled = limit.formula == _INPUTS
+        if limit.is_on_failures or (task.generates and not is_pooled) or (measured and limit.formula in measured):
+            continue
+        fix = ", ".join(_POOLED_LIMITS) if not task.generates else "min_input_tokens_per_second"
+        reason = f"{limit.formula} is not measured of {task.title}"
+        yield Finding(f"require.{limit.name}", limit.at_most or limit.at_least, f"one of {fix}", reason)
+    for name, _ in required.compared:
+        if (name == _INPUTS) if task.generates else name not in _POOLED_METRICS:
+            reason = f"{name} is not measured of {task.title}"
+            yield Finding("regression_metrics", name, "metrics that are, or leave it out", reason)
+    quality = required.quality
+    for name in sorted(quality.model_fields_set) if quality is not None else ():
+        if name in (_COMPLETIONS_ONLY if not task.generates else ("min_agreement",)):
+            reason = f"it has no effect on {task.title}"
+            yield Finding(f"quality.{name}", getattr(quality, name), "leave it out", reason)
 
 
 @rule("OPT150", f"{GUIDE}generative-ai-inference-recommendations-get-started.html")

@@ -16,6 +16,7 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from ..aws import client
@@ -112,7 +113,7 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
             f"{', '.join(map(str, sorted(levels))) or 'none'}"
         )
     return [
-        _of_requests(levels[users], recorded[users]) if users in recorded else levels[users] for users in concurrencies
+        of_requests(levels[users], *recorded[users]) if users in recorded else levels[users] for users in concurrencies
     ]
 
 
@@ -123,12 +124,14 @@ class _Records(NamedTuple):
     server_counted: Mapping[str, float | None]
 
 
-def _of_requests(level: Level, records: _Records) -> Level:
+def of_requests(
+    level: Level, ordered: Sequence[Observation], server_counted: Mapping[str, float | None] = MappingProxyType({})
+) -> Level:
     """Return the level with latencies, rates, and numbers of tokens of the recorded requests.
 
-    If the tokens of some requests are unknown, a rate of tokens would be too low, and is left out.
+    ``ordered`` are the requests in the order in which they were sent. If the tokens of some are unknown, a rate of
+    tokens would be too low, and is left out.
     """
-    ordered = records.observations
     if all(each.client_latency is None for each in ordered):
         return replace(level, observations=tuple(ordered))
     sample = _under_full_load(ordered, level.concurrency)
@@ -149,8 +152,10 @@ def _of_requests(level: Level, records: _Records) -> Level:
         metrics=_with_formulas({**others, **found}),
         observations=tuple(kept),
         left_out=len(ordered) - len(sample),
-        server_counted=records.server_counted,
-        uncounted=sum(each.client_latency is not None and each.output_tokens is None for each in kept),
+        server_counted=server_counted,
+        uncounted=sum(
+            each.client_latency is not None and each.output_tokens is None and each.inputs is None for each in kept
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Completes a quality gate's prompts, some in each poll.
+"""Asks an endpoint a quality gate's prompts, some in each poll: for completions, embeddings, scores or classes.
 
 Prompts and completions are users' text: they are stored but never logged.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -21,6 +21,7 @@ from ..requests.run_properties import EvaluationRequest
 from ..store.json_records import get_object
 from ..store.run_records import COMPLETIONS, Answers, RunRecords
 from ..telemetry import LambdaContext, log
+from .pooled_outputs import NEEDED, PooledTask, output_of, request_of_line, written
 
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
@@ -35,12 +36,13 @@ _LARGEST_COMPLETIONS = 4_000_000
 # None stands for JumpStart's container: the payloads in the hub's documents have inputs.
 _TAKING_INPUTS = frozenset({"lmi", "text_generation_inference", None})
 
+_Used = TypeVar("_Used")
 TextForm = Literal["inputs", "prompt", "messages"]
 """The request member that holds the text."""
 
 
 class Prompt(NamedTuple):
-    """A line of a prompts file: the request body and the reference completion."""
+    """A line of a prompts file: the request body and the reference answer, as a completion or ``output_of``."""
 
     body: Mapping[str, object]
     reference: str | None
@@ -66,25 +68,58 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int, form: 
     Raises:
         DeploymentError: if a line cannot be used, or the file is empty.
     """
-    prompts, faults = list[Prompt](), list[str]()
+    needs = "text, prompt, or inputs (a text), or with messages (a chat), and may have a reference completion"
+
+    def prompt_of(row: Mapping[str, object]) -> Prompt | None:
+        body, reference = _body(row, max_tokens, form), row.get("reference")
+        return Prompt(body, reference if isinstance(reference, str) else None) if body else None
+
+    return list(used_lines(content, uri, prompt_of, needs=needs, most=most))
+
+
+def used_lines(
+    content: bytes,
+    uri: str,
+    read: Callable[[Mapping[str, object]], _Used | None],
+    *,
+    needs: str,
+    most: int | None = None,
+) -> Sequence[_Used]:
+    """Return what ``read`` makes of the first ``most`` lines of a JSON Lines file; ``needs`` says what it reads.
+
+    Raises:
+        DeploymentError: if a line cannot be used, or the file is empty.
+    """
+    used, faults = list[_Used](), list[str]()
     # Not splitlines, which also splits at characters that are valid in JSON strings, such as U+2028.
     lines = [(n, line) for n, line in enumerate(content.split(b"\n"), 1) if line.strip()]
     for number, line in lines[:most]:
         row: object = None
         with contextlib.suppress(ValueError):
             row = json_value(line.decode("utf-8", "replace"))
-        if body := _body(object_in(row), max_tokens, form):
-            reference = nested(row, "reference")
-            prompts.append(Prompt(body, reference if isinstance(reference, str) else None))
+        if (found := read(object_in(row))) is not None:
+            used.append(found)
         else:
             faults.append(f"line {number}")
-    if faults or not prompts:
+    if faults or not used:
         fault = f"{', '.join(faults[:10])} cannot be used" if faults else "it is empty"
-        raise DeploymentError(
-            f"the prompts in {uri}: {fault}. Each line must be a JSON object with text, prompt, or inputs (a text), or "
-            "with messages (a chat), and may have a reference completion"
-        )
-    return prompts
+        raise DeploymentError(f"the prompts in {uri}: {fault}. Each line must be a JSON object with {needs}")
+    return used
+
+
+def read_pooled_prompts(content: bytes, uri: str, *, most: int | None, task: PooledTask) -> Sequence[Prompt]:
+    """Return the first ``most`` prompts of a JSON Lines file as requests for embeddings, scores or classes.
+
+    Raises:
+        DeploymentError: if a line cannot be used, or the file is empty.
+    """
+
+    def prompt_of(row: Mapping[str, object]) -> Prompt | None:
+        request, reference = request_of_line(task, row), row.get("reference")
+        given = written(task, reference) if reference is not None else None
+        return None if request is None or (reference is not None and given is None) else Prompt(request.body, given)
+
+    return used_lines(content, uri, prompt_of, needs=NEEDED[task], most=most)
 
 
 def _body(row: Mapping[str, object], max_tokens: int, form: TextForm) -> dict[str, object] | None:
@@ -102,7 +137,7 @@ def _body(row: Mapping[str, object], max_tokens: int, form: TextForm) -> dict[st
 
 
 def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
-    """Return the endpoint's completion; None if the invocation failed or its response cannot be read."""
+    """Return the endpoint's answer; None if the invocation failed or its response cannot be read."""
     invocation: InvokeEndpointInputTypeDef = {
         "EndpointName": request.endpoint_name,
         "ContentType": "application/json",
@@ -114,7 +149,8 @@ def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
         invocation["TargetVariant"] = request.variant_name
     try:
         response = client("sagemaker-runtime", _CLIENT).invoke_endpoint(**invocation)
-        return completion_text(json_value(response["Body"].read()))
+        answer = json_value(response["Body"].read())
+        return completion_text(answer) if request.task == "generate" else output_of(request.task, answer)
     except ValueError:
         return None
     except ClientError as error:
@@ -146,11 +182,12 @@ def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, 
     stored = records.get(COMPLETIONS, Answers, run)
     if stored is not None and len(stored.answers) == len(stored.references):
         return True
-    content = _read(quality.prompts)
-    form = form_of_texts({subject.server for subject in request.subjects})
-    prompts = read_prompts(
-        content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens, form=form
-    )
+    content, form, most = read_file(quality.prompts), None, quality.most_prompts
+    if request.task == "generate":
+        form = form_of_texts({subject.server for subject in request.subjects})
+        prompts = read_prompts(content, quality.prompts, most=most, max_tokens=quality.max_tokens, form=form)
+    else:
+        prompts = read_pooled_prompts(content, quality.prompts, most=most, task=request.task)
     # Start again if the file has changed since the last poll. A text inside a chat template is not the same prompt as
     # the bare text, so their completions are not compared.
     digest = hashlib.sha256(content + (b"messages" if form == "messages" else b"")).hexdigest()
@@ -170,7 +207,8 @@ def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, 
     return len(completions) == len(prompts)
 
 
-def _read(uri: str) -> bytes:
+def read_file(uri: str) -> bytes:
+    """Return the content of a file of prompts in S3. Raises DeploymentError if it does not exist."""
     s3 = client("s3")
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
@@ -180,5 +218,5 @@ def _read(uri: str) -> bytes:
             raise
         prompts = None
     if prompts is None:
-        raise DeploymentError(f"the file {uri} with the gate's prompts does not exist")
+        raise DeploymentError(f"the file {uri} with the evaluation's prompts does not exist")
     return prompts["Body"].read(_LARGEST_PROMPTS)

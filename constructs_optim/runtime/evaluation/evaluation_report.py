@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..documents import object_in
 from ..requests.run_properties import EvaluationRequest
@@ -23,28 +24,44 @@ _SHOWN = (
     ("inter_token_latency_p99", "ITL p99 (ms)"),
     ("client_latency_p90", "client latency p90 (ms)"),
     ("output_tokens_per_second", "output tokens/s"),
+    ("inputs_per_second", "inputs/s"),
     ("acceptance_length", "acceptance length"),
     ("drafts", "drafts"),
     ("client_invocations", "requests"),
     ("client_invocation_errors", "errors"),
     ("blended_price_per_million_tokens", "blended price per million tokens ($)"),
+    ("price_per_million_input_tokens", "price per million input tokens ($)"),
 )
+# Columns of models that generate no text.
+_OF_POOLED = frozenset({"inputs_per_second", "price_per_million_input_tokens"})
 
 
 # Members of a level that the document has elsewhere, or in other words.
 _NOT_IN_RESULT = ("observations", "server_counted", "uncounted")
 
 
-def result(
-    request: EvaluationRequest,
-    evaluated: Fleet,
-    levels: Sequence[Level],
-    job: Mapping[str, Any],
-    notes: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return the document; ``notes`` are added to its own notes."""
+class Measurement(NamedTuple):
+    """What sent the requests, when, and what came of them, with notes about it."""
+
+    tool: str
+    started: dt.datetime
+    ended: dt.datetime
+    levels: Sequence[Level]
+    notes: Sequence[str] = ()
+
+    def priced(self, price_per_hour: float, discount: float) -> Measurement:
+        """Return a copy with the metrics that depend on a price."""
+        return self._replace(levels=[level.priced(price_per_hour, discount) for level in self.levels])
+
+
+def result(request: EvaluationRequest, evaluated: Fleet, measurement: Measurement) -> dict[str, Any]:
+    """Return the document; the notes of the measurement are added to its own notes."""
+    levels = measurement.levels
     parameters = object_in(request.workload.get("parameters"))
     requests, seconds = parameters.get("request_count"), parameters.get("benchmark_duration")
+    if (load := request.load) is not None:
+        parameters = load.model_dump(mode="json", exclude_none=True)
+        requests, seconds = load.requests, load.duration_seconds
     price = {
         "instance_price_per_hour": evaluated.price_per_hour,
         "discount": request.discount,
@@ -74,17 +91,19 @@ def result(
         },
         "workload": {
             "prompts": int(str(requests or 1)),
-            "tool": f"aiperf, by the benchmark job {job['AIBenchmarkJobName']}",
-            "format": "openai",
+            "tool": measurement.tool,
+            "format": "openai" if load is None else request.task,
             "parameters": {
                 name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)
             },
             **({"requests": int(str(requests))} if requests else {}),
             **({"seconds": float(str(seconds))} if seconds else {}),
-            "tokens_counted_by": "server" if any("output" in level.server_counted for level in levels) else "tokenizer",
+            "tokens_counted_by": "server"
+            if load is not None or any("output" in level.server_counted for level in levels)
+            else "tokenizer",
             **({"tokenizer": str(parameters["tokenizer"])} if parameters.get("tokenizer") else {}),
         },
-        "started": (job.get("StartTime") or job["CreationTime"]).isoformat(),
+        "started": measurement.started.isoformat(),
         "levels": [
             {name: value for name, value in asdict(level).items() if name not in _NOT_IN_RESULT}
             | {"intervals": intervals(Measured(level.metrics, level.sample))}
@@ -92,7 +111,12 @@ def result(
         ],
         **({"price": price} if evaluated.price_per_hour is not None else {}),
         **({"forecast": forecast} if forecast else {}),
-        "notes": [*evaluated.notes, *notes, *findings, *(note for level in levels for note in _level_notes(level))],
+        "notes": [
+            *evaluated.notes,
+            *measurement.notes,
+            *findings,
+            *(note for level in levels for note in _level_notes(level)),
+        ],
     }
 
 
@@ -127,7 +151,9 @@ def markdown(document: Mapping[str, Any], found: Findings, measurements: int = 1
     """
     subject = document["subject"]
     # A column is shown only if this recipe has values for it.
-    shown = [(name, title) for name, title in _SHOWN if any(name in level["metrics"] for level in document["levels"])]
+    measured = {name for level in document["levels"] for name in level["metrics"]}
+    hidden = frozenset[str]() if "inputs_per_second" in measured else _OF_POOLED
+    shown = [(name, title) for name, title in _SHOWN if name in measured - hidden]
     columns = [title for _, title in shown]
     lines = [
         f"# Evaluation of {subject['label']}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ..requests.run_properties import EvaluationRequest, Gate, Quality
 from ..store.run_records import (
@@ -19,9 +19,11 @@ from ..store.run_records import (
     StoredSamples,
     run_of,
 )
+from .agreements import agreement_verdicts
 from .differences import Difference, Measured
 from .forecasts import missed, other_fleet
 from .limits import judged, level_of
+from .pooled_outputs import PooledTask
 from .regressions import Regressions, comparison_of
 from .repetitions import MOST_MEASUREMENTS, Refusal, Undecided
 from .samples import samples_of
@@ -33,13 +35,14 @@ _NOTHING = Measured({}, None)
 
 
 class Completions(NamedTuple):
-    """Completions, and references for the same prompts, from the prompts file or from the replaced endpoint."""
+    """Answers, and references for the same prompts, from the prompts file or from the replaced endpoint."""
 
     completions: Sequence[str | None]
     references: Sequence[str | None]
     # True if neither side's techniques change the weights.
     same_weights: bool
     reference_name: str
+    task: Literal["generate"] | PooledTask = "generate"
 
 
 class Findings(NamedTuple):
@@ -67,8 +70,12 @@ def find(gate: Gate, levels: Levels, before: Levels, completions: Completions | 
             differences[users] = list(comparison.differences(*sides))
             regressions = Regressions(users, *sides, comparison, gate.max_regression)
             verdicts += regressions.judged(gate.compared, differences[users])
+    if gate.quality is not None and completions is not None and completions.task != "generate":
+        answers, references = completions.completions, completions.references
+        least, source = gate.quality.min_agreement, completions.reference_name
+        verdicts += agreement_verdicts(completions.task, answers, references, least, source)
     misses = [each.told for each in verdicts if isinstance(each, Refusal)]
-    if gate.quality is not None and completions is not None:
+    if gate.quality is not None and completions is not None and completions.task == "generate":
         misses += _different(gate.quality, completions)
     undecided = [each for each in verdicts if isinstance(each, Undecided)]
     told, is_worth_repeating = [each.told for each in undecided], any(each.is_worth_repeating for each in undecided)
@@ -140,6 +147,7 @@ def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | 
     found = Findings([], [], {})
     if request.gate is not None:
         compared = _compared(request, records, run, before, earlier) if request.gate.quality is not None else None
+        compared = compared._replace(task=request.task) if compared is not None else None
         replaced: Levels = {}
         if before is not None and earlier is not None:
             # The requests of many runs are too many to read, and their spread is that of the runs' metrics.
@@ -166,7 +174,7 @@ def _compared(
         return None
     completions, references = stored.answers, stored.references
     if any(reference is not None for reference in references):
-        return Completions(completions, references, same_weights=False, reference_name="the reference completions")
+        return Completions(completions, references, same_weights=False, reference_name="the references in the file")
     earlier = None
     if before is not None and decision is not None:
         earlier = before.get(COMPLETIONS, Answers, decision.run)

@@ -45,6 +45,7 @@ _RATES = {
     "input_tokens": "input_tokens_per_second",
     "output_tokens": "output_tokens_per_second",
     "requests": "requests_per_second",
+    "inputs": "inputs_per_second",
     "goodput": "goodput",
 }
 # The highest correlation that can be estimated from so few blocks.
@@ -60,8 +61,9 @@ class Observation:
     """One request: when it was sent, in seconds, and its latencies in milliseconds; None for latencies it lacks.
 
     A request that was sent before the sample's time has a negative ``start``. ``gaps`` are the times between the chunks
-    of the response. ``within`` is the share of the request's time that lies within the sample's. ``prompt`` identifies
-    the prompt; None if unknown. A failed request has no latencies or tokens.
+    of the response. ``inputs`` are the texts or documents of a request for embeddings, scores or classes. ``within`` is
+    the share of the request's time that lies within the sample's. ``prompt`` identifies the prompt; None if unknown. A
+    failed request has no latencies or tokens.
     """
 
     start: float
@@ -74,6 +76,7 @@ class Observation:
     gaps: tuple[float, ...] = ()
     within: float = 1.0
     meets_objectives: bool | None = None
+    inputs: float | None = None
 
     def inside(self, begin: float, end: float) -> Observation:
         """Return the observation relative to a sample that runs from ``begin`` to ``end``, in seconds."""
@@ -513,6 +516,7 @@ _STORED = (
     "input_tokens",
     "output_tokens",
     "prompt",
+    "inputs",
 )
 
 

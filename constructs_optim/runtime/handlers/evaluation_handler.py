@@ -55,7 +55,7 @@ def _delete(event: Event) -> None:
     physical_id = event.get("PhysicalResourceId")
     # A failed creation may have started its execution.
     key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
-    give_up_runs(BENCHMARK, _records(request, key), issued_at(event["ResponseURL"]))
+    give_up_runs(BENCHMARK if request.load is None else None, _records(request, key), issued_at(event["ResponseURL"]))
 
 
 def _records(request: EvaluationRequest, key: str) -> RunRecords:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -22,6 +22,7 @@ from ..evaluation.benchmark_output import ARCHIVE, Level, publish, read_levels
 from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import fleet
 from ..evaluation.gate import Verdict, judge, measurements_of, repetitions_of
+from ..evaluation.pooled_load import measured_levels, notes_on
 from ..evaluation.samples import Observation, first_of, stored
 from ..jobs.runs import create_run
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
@@ -29,6 +30,7 @@ from ..requests.properties import validate
 from ..requests.run_properties import EvaluationWatch
 from ..store.run_records import (
     CURRENT,
+    POOLED,
     REQUESTS,
     RESULT,
     RUN,
@@ -37,6 +39,7 @@ from ..store.run_records import (
     Measurements,
     ReportedResult,
     RunRecords,
+    StoredRequests,
     run_job_name,
 )
 from ..telemetry import Counted, LambdaContext, entry_point, log
@@ -64,8 +67,9 @@ def _poll(watch: EvaluationWatch, context: LambdaContext) -> Output:
     records = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, request.key(account, region))
     if records.is_given_up(watch.issued):
         return end(watch, failure=f"the evaluation of {request.label} was canceled: its resource was deleted")
+    measure = _measure if request.load is None else _measure_pooled
     try:
-        if waiting := _measure(watch, records, watch.run, region, context):
+        if waiting := measure(watch, records, watch.run, region, context):
             return waiting
         verdict: Verdict | None = None
         for repetition in repetitions_of(watch.run) if watch.wait_handle else ():
@@ -73,7 +77,7 @@ def _poll(watch: EvaluationWatch, context: LambdaContext) -> Output:
                 verdict = _verdict(watch, records) if _has_time(watch, records) else None
                 if verdict is None or not verdict.is_worth_repeating:
                     break
-            if waiting := _repeat(watch, records, repetition, region, context):
+            if waiting := _repeat(watch, records, repetition, region, context, measure):
                 return waiting
             verdict = None
         return _decide(watch, records, verdict or _verdict(watch, records))
@@ -83,15 +87,23 @@ def _poll(watch: EvaluationWatch, context: LambdaContext) -> Output:
 
 def _has_time(watch: EvaluationWatch, records: RunRecords) -> bool:
     """Return whether the stack can wait for another measurement."""
-    job = SageMakerJobs(client("sagemaker"), BENCHMARK).describe(run_job_name(records.key, watch.run))
-    if job is None or watch.deadline is None:
+    took = _seconds(watch, records)
+    if took is None or watch.deadline is None:
         return False
-    took = (job.get("EndTime") or dt.datetime.now(dt.UTC)) - job["CreationTime"]
-    return time.time() + _TIMES_AS_LONG * took.total_seconds() < watch.deadline - _VERDICT_SECONDS
+    return time.time() + _TIMES_AS_LONG * took < watch.deadline - _VERDICT_SECONDS
+
+
+def _seconds(watch: EvaluationWatch, records: RunRecords) -> float | None:
+    """Return how long the measurement took; None if that is unknown."""
+    if watch.request.load is not None:
+        stored = records.get(POOLED, StoredRequests, watch.run)
+        return sum(level.seconds for level in stored.levels) if stored is not None else None
+    job = SageMakerJobs(client("sagemaker"), BENCHMARK).describe(run_job_name(records.key, watch.run))
+    return ((job.get("EndTime") or dt.datetime.now(dt.UTC)) - job["CreationTime"]).total_seconds() if job else None
 
 
 def _repeat(
-    watch: EvaluationWatch, records: RunRecords, run: str, region: str, context: LambdaContext
+    watch: EvaluationWatch, records: RunRecords, run: str, region: str, context: LambdaContext, measure: _Measure
 ) -> Output | None:
     """Store a repetition's results; return the output of the poll if it has not ended.
 
@@ -103,8 +115,9 @@ def _repeat(
     try:
         if is_measured:
             # Without a deadline, a poll does not fail a stack for the repetition's sake.
-            return _measure(watch.model_copy(update={"deadline": None}), records, run, region, context)
-        SageMakerJobs(client("sagemaker"), BENCHMARK).stop(run_job_name(records.key, run))
+            return measure(watch.model_copy(update={"deadline": None}), records, run, region, context)
+        if watch.request.load is None:
+            SageMakerJobs(client("sagemaker"), BENCHMARK).stop(run_job_name(records.key, run))
     except tolerated as error:
         log("not repeated", evaluation=records.key, run=run, reason=str(error))
     return None
@@ -131,17 +144,61 @@ def _measure(
     output = records.open_output(job["OutputConfig"]["S3OutputLocation"], ARCHIVE)
     levels = read_levels(output, request.concurrencies)
     levels, unaccepted = with_acceptance(request, levels)
+    tool = f"aiperf, by the benchmark job {job['AIBenchmarkJobName']}"
+    started, ended = job.get("StartTime") or job["CreationTime"], job.get("EndTime") or dt.datetime.now(dt.UTC)
+    measurement = evaluation_report.Measurement(tool, started, ended, levels, unaccepted)
+    _store(watch, records, run, region, context, measurement)
+    return None
+
+
+def _measure_pooled(
+    watch: EvaluationWatch, records: RunRecords, run: str, region: str, context: LambdaContext
+) -> Output | None:
+    """Store a run's results; return the output of the poll if the run has not ended. Each poll sends some requests."""
+    request = watch.request
+    assert request.load is not None  # noqa: S101 - only then is it called
+    if records.get(RESULT, Measurements, run) is not None:
+        return None
+    if watch.error:
+        raise DeploymentError(f"measuring failed: {watch.error}")
+    if watch.deadline is not None and time.time() > watch.deadline - _VERDICT_SECONDS:
+        raise DeploymentError("the time is over: measure fewer concurrencies or requests, or set a longer timeout")
+    if records.get(RUN, BegunRun, run) is None:
+        records.write(RUN, {"job_name": run_job_name(records.key, run)}, run)
+    levels = measured_levels(request, request.load, records, run, context)
+    if levels is None or not complete_prompts(request, records, watch.run, context):
+        return again(1)
+    ended = [dt.datetime.fromtimestamp(level.ended, dt.UTC) for level in levels if level.ended is not None]
+    began = min(ended) - dt.timedelta(seconds=levels[0].seconds)
+    notes = notes_on(records, run)
+    measurement = evaluation_report.Measurement("the evaluation's function", began, max(ended), levels, notes)
+    _store(watch, records, run, region, context, measurement)
+    return None
+
+
+def _store(
+    watch: EvaluationWatch,
+    records: RunRecords,
+    run: str,
+    region: str,
+    context: LambdaContext,
+    measurement: evaluation_report.Measurement,
+) -> None:
+    """Publish and store a run's measurements, with prices."""
+    request = watch.request
     evaluated = fleet(request, client("sagemaker"), region, context.invoked_function_arn)
-    if evaluated.price_per_hour is not None:
-        levels = [level.priced(evaluated.price_per_hour, request.discount) for level in levels]
-    publish(request.dimensions, evaluated.artifact_key, levels, at=job.get("EndTime") or dt.datetime.now(dt.UTC))
-    result = evaluation_report.result(request, evaluated, levels, job, notes=unaccepted)
+    if (price := evaluated.price_per_hour) is not None:
+        measurement = measurement.priced(price, request.discount)
+    publish(request.dimensions, evaluated.artifact_key, measurement.levels, at=measurement.ended)
+    result = evaluation_report.result(request, evaluated, measurement)
     if run == watch.run:
         records.write(RESULT, result)
-    records.write(REQUESTS, stored(_kept(levels)), run)
+    records.write(REQUESTS, stored(_kept(measurement.levels)), run)
     # Written last, because it marks the end of the run.
     records.write(RESULT, result, run)
-    return None
+
+
+_Measure = Callable[[EvaluationWatch, RunRecords, str, str, LambdaContext], Output | None]
 
 
 def _kept(levels: Sequence[Level]) -> dict[int, tuple[Sequence[Observation], float]]:
@@ -156,6 +213,7 @@ def _kept(levels: Sequence[Level]) -> dict[int, tuple[Sequence[Observation], flo
 
 def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, run: str) -> Output:
     request, component = watch.request, watch.request.inference_component_name
+    assert request.workload_config_name is not None  # noqa: S101 - a request without a load has one
     name = run_job_name(records.key, run)
     records.write(RUN, {"job_name": name}, run)
     components: dict[str, Any] = {"InferenceComponents": [{"Identifier": component}]} if component else {}

@@ -44,11 +44,17 @@ def create_run(
         jobs.stop(name)
 
 
-def give_up_runs(kind: JobKind, records: RunRecords, issued: int) -> None:
-    """Stop all runs of a deleted resource and wait for them, because a workload in use cannot be deleted."""
-    jobs, began = SageMakerJobs(client("sagemaker"), kind), time.monotonic()
+def give_up_runs(kind: JobKind | None, records: RunRecords, issued: int) -> None:
+    """Stop all runs of a deleted resource and wait for them, because a workload in use cannot be deleted.
+
+    ``kind`` is None for runs without jobs, which end with their next poll.
+    """
+    began = time.monotonic()
     try:
         records.give_up(issued)
+        if kind is None:
+            return
+        jobs = SageMakerJobs(client("sagemaker"), kind)
         while time.monotonic() < began + _PATIENCE_SECONDS:
             names = [run_job_name(records.key, run) for run in records.runs()]
             for name in names:

@@ -45,9 +45,8 @@ def _digest(document: object) -> str:
 
 
 class RunRequest(Properties):
-    """The properties that evaluations and recommendations share; the jobs of both have a workload configuration."""
+    """The properties that evaluations and recommendations share."""
 
-    workload_config_name: ResourceName
     role_arn: RoleArn
     bucket: Bucket
     kms_key_arn: KeyArn | None = None
@@ -108,6 +107,7 @@ class Quality(Properties):
     prompts: Annotated[S3Uri, AfterValidator(_names_object)]
     min_identical: _Share
     max_difference: _Share
+    min_agreement: _Share = 0.99
     max_tokens: Annotated[int, Field(ge=1, le=100_000)]
     most_prompts: Annotated[int, Field(ge=1, le=10_000)]
 
@@ -153,8 +153,32 @@ class Acceptance(Properties):
     drafts: _Promql | None = None
 
 
+class PooledLoad(Properties):
+    """The requests that are measured of a model that computes embeddings, scores or classes.
+
+    ``prompts`` is a JSON Lines file with the inputs of each request; None for random words.
+    """
+
+    inputs_per_request: Annotated[int, Field(ge=1, le=2_048)] = 1
+    input_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
+    input_tokens_stddev: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    requests: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    duration_seconds: Annotated[int, Field(ge=1, le=600)] | None = None
+    request_timeout_seconds: Annotated[int, Field(ge=1, le=60)] = 60
+    seed: Annotated[int, Field(ge=0)]
+    prompts: Annotated[S3Uri, AfterValidator(_names_object)] | None = None
+
+
 class EvaluationRequest(RunRequest):
-    """An endpoint to evaluate, the workload, and the requirements."""
+    """An endpoint to evaluate, the workload, and the requirements.
+
+    A benchmark job sends the workload to a model that generates text. Of another ``task``, it sends none, and the
+    function sends ``load`` itself.
+    """
+
+    workload_config_name: ResourceName | None = None
+    task: Literal["generate", "embed", "rerank", "classify"] = "generate"
+    load: PooledLoad | None = None
 
     # The endpoint's name in messages.
     label: _Text
@@ -184,15 +208,26 @@ class EvaluationRequest(RunRequest):
     gate: Gate | None = None
     tags: Tags = Field(default_factory=list[Tag])
 
+    @model_validator(mode="after")
+    def _has_one_workload(self) -> EvaluationRequest:
+        if (self.task == "generate") != (self.workload_config_name is not None) or (self.task == "generate") != (
+            self.load is None
+        ):
+            raise ValueError("it has WorkloadConfigName, or another task than generate and Load")
+        return self
+
     def key(self, account: str, region: str) -> str:
         """Return the SHA-256 of the inputs that determine the results, so that no evaluation is repeated."""
         quality = self.gate.quality if self.gate is not None else None
         artifacts = [subject.artifact_key for subject in self.subjects]
+        sent = [self.workload_config_name, self.workload]
+        if self.load is not None:
+            sent = [self.task, self.load.model_dump(mode="json"), list(self.concurrencies)]
         return _digest(
             {
                 "where": [account, region, self.endpoint_name, self.variant_name, self.inference_component_name],
                 "served": [self.endpoint_config_name, *self.model_names, *artifacts],
-                "workload": [self.workload_config_name, self.workload],
+                "workload": sent,
                 "prompts": [quality.prompts, quality.max_tokens, quality.most_prompts] if quality is not None else None,
             }
         )
@@ -223,6 +258,7 @@ class EvaluationWatch(Watch):
 class RecommendationRequest(RunRequest):
     """The model, workload, and metric to recommend instances and optimizations for; the service chooses the rest."""
 
+    workload_config_name: ResourceName
     model_uri: S3Prefix
     workload: Delivered
     prompts: S3Uri | None = None

@@ -10,7 +10,8 @@
     evaluations/<key>/runs/<run>/output/...     the output of the benchmark job
     evaluations/<key>/runs/<run>/result.json    the run's measurements
     evaluations/<key>/runs/<run>/requests.json  the times and tokens of its requests
-    evaluations/<key>/runs/<run>/report.md      the same as a page
+    evaluations/<key>/runs/<run>/pooled.json    the same while they are measured, of embeddings, scores or classes
+    evaluations/<key>/runs/<run>/report.md      the results as a page
     evaluations/<key>/runs/<run>/answers.json   completions of the quality gate's prompts
 
     recommendations/<key>/result.json             the newest result, for the next equal request
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "answers.json"
-REQUESTS = "requests.json"
+REQUESTS, POOLED = "requests.json", "pooled.json"
 OBSERVING = "observing"
 """The outcome of a shadow run that is still active."""
 MOST_RUNS = 12
@@ -187,6 +188,30 @@ class StoredSamples(StoredRecord):
                 if any(isinstance(cell, str) and column != "prompt" for column, cell in cells):
                     raise ValueError("a number is text")
         return self
+
+
+class SentRequests(StoredPart):
+    """The requests of one number of users, which the function of an evaluation sent.
+
+    Each has its start in seconds, its latency in milliseconds (None: it failed), the tokens that the server read, and
+    the number of its inputs. ``seconds`` is how long they took, ``ended`` a time in seconds since 1970, ``busy`` the
+    function's share of a processor meanwhile, and ``wanted`` the number of requests to send (None: as many as fit in
+    the time).
+    """
+
+    concurrency: int
+    seconds: float
+    ended: float
+    busy: float
+    wanted: int | None
+    errors: dict[str, int]
+    requests: tuple[tuple[float, float | None, int | None, int], ...]
+
+
+class StoredRequests(StoredRecord):
+    """The levels of a run that are measured so far."""
+
+    levels: tuple[SentRequests, ...]
 
 
 class _Asked(StoredPart):

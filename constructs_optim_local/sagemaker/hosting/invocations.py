@@ -32,6 +32,7 @@ from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.sagemaker.objects import Objects
 from constructs_optim_local.sagemaker.records import Record, Scope
 
+from . import pooled_outputs
 from .performance import Performances, Served, share_of, tokens_of
 from .served_models import NoCapacity, NotServing, ServedModels
 
@@ -241,6 +242,8 @@ class Invocations:
         if not isinstance(request, dict):
             raise model_error(400, "the request is not an object")
         repository = (served.image or "").rpartition("/")[2].partition(":")[0]
+        if pooled_outputs.RUNNER in served.texts:
+            return self._pooled(request, served, variant)
         for form in (_chat,) if invocation.is_openai else _FORMS.get(repository, (_chat, _generation)):
             if (parsed := form(request)) is not None:
                 break
@@ -256,6 +259,18 @@ class Invocations:
         streams = invocation.streams or parsed.streams
         content_type, parts = parsed.written(kept, len(kept) < len(words), streams, served.name)
         return Completion(content_type, parts if streams else (b"".join(parts),), variant)
+
+    def _pooled(self, request: Mapping[str, Any], served: Served, variant: str) -> Completion:
+        text = "\n".join(pooled_outputs.texts_of(request))
+        tokens = tokens_of(text)
+        numbers = self._performances.of(served, tokens)
+        if share_of(text, about="error") < numbers.error_rate:
+            raise model_error(500, "the model server answered 500")
+        salt = "otherwise" if share_of(text, about="answer") < numbers.answers_differently else ""
+        answer = pooled_outputs.pooled(request, served.texts, salt, tokens)
+        if answer is None:
+            raise model_error(400, "Cannot find suitable handler for request")
+        return Completion("application/json", (_json(answer),), variant)
 
     def _target(self, invocation: Invocation) -> tuple[Served, str]:
         endpoint = self._served.endpoint(invocation.endpoint)
