@@ -73,8 +73,8 @@ def _without_classes(recipe: Recipe, reason: str) -> Finding:
     reason += ", which generates text: a score can only come from the probability of tokens, and nothing says which"
     overrides = '{\\"' + _TOKENS + '\\": [\\"no\\", \\"yes\\"]}'
     fix = (
-        f'its tokens, as its model card says: environment={{"{recipe.variable("hf_overrides")}": "{overrides}"}}; or a '
-        "model that was converted to ForSequenceClassification"
+        f'environment={{"{recipe.variable("hf_overrides")}": "{overrides}"}}, with the tokens that its model card names; '
+        "or a model that was converted to ForSequenceClassification"
     )
     return Finding("model.task", recipe.task.name, fix, reason)
 
@@ -96,7 +96,7 @@ def _techniques_suit_the_task(recipe: Recipe) -> Iterator[Finding]:
         is_ready = technique.kind == "quantization" and technique.ready_made is not None
         if is_ready:
             continue
-        fix = "the recipe without it"
+        fix = "leave it out"
         if technique.kind == "quantization":
             fix += f'; environment={{"{recipe.variable("quantization")}": "fp8"}} quantizes when the model is loaded'
         reason = _UNSUITED.get(technique.kind, "it is made for models that generate text")
