@@ -17,6 +17,7 @@ from constructs_optim_local.sagemaker.hosting.invocations import text_for
 
 from ..support.security_document import permissions_under
 from ..support.template_stack import ASSETS, TemplateStack, allowed, endpoint_of, made, part_of, physical
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
 from .evaluated_stacks import MODELS, everything, gated, of_component
 
@@ -31,7 +32,7 @@ def cloud() -> Iterator[LocalCloud]:
         s3 = running.client("s3")
         for bucket in (ASSETS, MODELS):
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-        s3.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
+        upload_model(s3, MODELS, "llama")
         lines = "".join(json.dumps(prompt) + "\n" for prompt in PROMPTS)
         s3.put_object(Bucket=MODELS, Key="prompts.jsonl", Body=lines.encode())
         yield running
