@@ -18,6 +18,7 @@ from constructs_optim_local.sagemaker.hosting.invocations import text_for
 
 from ..support.security_document import permissions_under
 from ..support.template_stack import ASSETS, TemplateStack, allowed, endpoint_of, made, part_of, physical
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
 from .evaluated_stacks import MODELS, embedding, everything, gated, of_component
 
@@ -32,15 +33,13 @@ def cloud() -> Iterator[LocalCloud]:
         s3 = running.client("s3")
         for bucket in (ASSETS, MODELS):
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-        s3.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
+        for folder in ("llama", "embedder", "newer-embedder", "reranker", "classifier"):
+            upload_model(s3, MODELS, folder)
         texts = [prompt["prompt"] for prompt in PROMPTS]
         queries = [{"query": text, "documents": texts} for text in texts]
         for name, rows in (("prompts", PROMPTS), ("embed", PROMPTS), ("classify", PROMPTS), ("rerank", queries)):
             lines = "".join(json.dumps(row) + "\n" for row in rows)
             s3.put_object(Bucket=MODELS, Key=f"{name}.jsonl", Body=lines.encode())
-        for folder in ("embedder", "newer-embedder", "reranker", "classifier"):
-            s3.put_object(Bucket=MODELS, Key=f"{folder}/config.json", Body=b"{}")
-            s3.put_object(Bucket=MODELS, Key=f"{folder}/model.safetensors", Body=b"weights")
         yield running
 
 
