@@ -27,6 +27,7 @@ from .planning import plan
 from .recipe import Recipe
 from .rules import all_rules, check
 from .servers import by_name, takes_batch_limit
+from .tasks import GENERATE
 from .techniques import REGISTRY, SpeculativeDecoding, Technique
 from .techniques.parsing import parse
 
@@ -360,6 +361,9 @@ class _Ranking:
                     broken[violation.rule, str(violation.value)] = violation
         if broken:
             raise RecipeError(broken.values())
+        task = self._recipe((), self.instance_types[0]).task.name if self.instance_types else GENERATE
+        if unsuited := check(Feasibility(self.objectives, task=task)):
+            raise RecipeError(unsuited)
 
     def _violated_preferences(self, techniques: tuple[str, ...], recipe: Recipe) -> dict[str, str]:
         """Return why a recipe is excluded, by rule; empty if it is not."""

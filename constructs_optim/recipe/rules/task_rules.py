@@ -73,8 +73,8 @@ def _without_classes(recipe: Recipe, reason: str) -> Finding:
     reason += ", which generates text: a score can only come from the probability of tokens, and nothing says which"
     overrides = '{\\"' + _TOKENS + '\\": [\\"no\\", \\"yes\\"]}'
     fix = (
-        f'environment={{"{recipe.variable("hf_overrides")}": "{overrides}"}}, with the tokens that its model card names; '
-        "or a model that was converted to ForSequenceClassification"
+        f'environment={{"{recipe.variable("hf_overrides")}": "{overrides}"}}, with the tokens that its model card '
+        "names; or a model that was converted to ForSequenceClassification"
     )
     return Finding("model.task", recipe.task.name, fix, reason)
 
