@@ -354,6 +354,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {**_of_architecture("LlamaForCausalLM"), "server": Server.sglang()},
     ],
     "OPT298": [
+        {**_of_architecture("BertModel"), "environment": {"SM_VLLM_RUNNER": "pooling"}},
         _for_task("embed", "Qwen3ForCausalLM"),
         _for_task("rerank", "XLMRobertaForSequenceClassification", labels=1),
         _for_task("classify", "BertForSequenceClassification", labels=3),
@@ -776,6 +777,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT298", _for_task("rerank", "BertForSequenceClassification", labels=3), "model.task", 'task="classify", or leave it out'),
     ("OPT298", _for_task("classify", "BertForSequenceClassification", labels=1), "model.task", 'task="rerank", or leave it out'),
     ("OPT298", _for_task("rerank", "Qwen3ForCausalLM"), "model.task", "classifier_from_token"),
+    ("OPT298", {**_of_architecture("Qwen3ForCausalLM"), "environment": {"SM_VLLM_RUNNER": "pooling"}}, "environment.SM_VLLM_RUNNER", 'task="embed"'),
+    ("OPT298", {**_of_architecture("BertModel"), "environment": {"SM_VLLM_RUNNER": "generate"}}, "environment.SM_VLLM_RUNNER", "leave it out"),
     ("OPT299", {**_for_task("embed", "Qwen3ForCausalLM"), "techniques": [Quantization.awq()]}, "techniques[0]", 'environment={"SM_VLLM_QUANTIZATION": "fp8"}'),
     ("OPT299", {**_for_task("embed", "Qwen3ForCausalLM"), "techniques": [KvCache.fp8()]}, "techniques[0]", "leave it out"),
     ("OPT299", {**_of_architecture("BertModel"), "techniques": [SpeculativeDecoding.ngram()]}, "techniques[0]", "this model generates none"),

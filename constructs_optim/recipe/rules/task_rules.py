@@ -54,6 +54,12 @@ def _the_server_has_the_task(recipe: Recipe) -> Iterator[Finding]:
 def _the_model_has_the_task(recipe: Recipe) -> Iterator[Finding]:
     """The model can do the task: its weights decide what its outputs mean."""
     model, row, task = recipe.model, recipe.model_row, recipe.task
+    variable = recipe.variable("runner")
+    runner = recipe.variables.get(variable)
+    if runner is not None and runner not in ("auto", task.runner):
+        fix = 'leave it out, and declare the task of the model: task="embed", "rerank", "classify" or "pool"'
+        reason = f"the plan, the metrics and the evaluations are those of {task.title}"
+        yield Finding(f"environment.{variable}", runner, fix if task.generates else "leave it out", reason)
     if not isinstance(model, Model) or model.task is None or row is None or not row.architectures:
         return
     own, named = tasks.of_architectures(row.architectures, row.labels), " and ".join(row.architectures)
