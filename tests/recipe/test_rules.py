@@ -339,6 +339,21 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "half"}},
         {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "float32"}, "instance_type": "ml.g4dn.12xlarge"},
     ],
+    "OPT293": [
+        {**_of_type("glm_moe_dsa", sparse_attention=True), "instance_type": "ml.p5.48xlarge"},
+        _of_type("deepseek_v3", fp8_cache_capability=8.9),
+        {**_of_type("qwen3", fp8_cache_capability=8.0), "instance_type": "ml.p4d.24xlarge"},
+        {
+            **_of_type("deepseek_v3", fp8_cache_capability=8.9),
+            "environment": {"SM_VLLM_KV_CACHE_DTYPE": "bfloat16"},
+            "instance_type": "ml.p4d.24xlarge",
+        },
+        {
+            **_of_type("deepseek_v3", sparse_attention=True, fp8_cache_capability=8.9),
+            "server": Server.sglang(),
+            "instance_type": "ml.p4d.24xlarge",
+        },
+    ],
     "OPT274": [
         {"environment": {"SM_VLLM_QUANTIZATION": "awq"}},
         {"environment": {"SM_VLLM_QUANTIZATION": "fp8"}, **_LLAMA_8B},
@@ -741,6 +756,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT291", _of_type("acme"), "model", "do not know acme, the type of acme/mine"),
     ("OPT292", {**_of_type("gemma3"), "environment": {"SM_VLLM_DTYPE": "half"}}, "environment.SM_VLLM_DTYPE", "does not run gemma3 models in float16"),
     ("OPT292", {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "bfloat16"}, "instance_type": "ml.g4dn.12xlarge"}, "environment.SM_VLLM_DTYPE", "has no bfloat16"),
+    ("OPT293", {**_of_type("glm_moe_dsa", sparse_attention=True), "instance_type": "ml.g6e.48xlarge"}, "instance_type", "only on GPUs of compute capability 9 or newer"),
+    ("OPT293", {**_of_type("deepseek_v3", fp8_cache_capability=8.9), "instance_type": "ml.p4d.24xlarge"}, "instance_type", 'environment={"SM_VLLM_KV_CACHE_DTYPE": "bfloat16"}, or newer GPUs, such as ml.'),
+    ("OPT293", {**_of_type("qwen3", fp8_cache_capability=8.0), "instance_type": "ml.g4dn.12xlarge"}, "instance_type", 'environment={"SM_VLLM_KV_CACHE_DTYPE": "float16"}'),
     ("OPT290", _of_method("eetq"), "model", "in 16 bits, FP8, or AWQ"),
     ("OPT290", {**_of_method("qoq"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load the weights of acme/mine"),
     ("OPT290", _of_method("fbgemm_fp8"), "model", 'environment={"SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}'),

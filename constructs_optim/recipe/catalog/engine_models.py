@@ -27,6 +27,24 @@ _PARTS = (
 # The bits per weight of AWQ and GPTQ that vLLM loads; with gptq.py, GPTQ also with zero points.
 _AWQ, _GPTQ = frozenset({"awq", "awq_marlin"}), frozenset({"gptq", "gptq_marlin"})
 _AWQ_BITS, _GPTQ_BITS, _GPTQ_BITS_OF_ANY = 4, (4, 8), (2, 3, 4, 8)
+# What the names of architectures end with (vLLM, _SUFFIX_TO_DEFAULTS of config/model.py, the same in all releases but
+# for the classification of tokens, and _normalize_arch of model_executor/models/registry.py).
+_SUFFIXES = (
+    "ForCausalLM",
+    "ForConditionalGeneration",
+    "ChatModel",
+    "LMHeadModel",
+    "ForTextEncoding",
+    "EmbeddingModel",
+    "ForSequenceClassification",
+    "ForAudioClassification",
+    "ForImageClassification",
+    "ForVideoClassification",
+    "ClassificationModel",
+    "ForRewardModeling",
+    "RewardModel",
+    "Model",
+)
 _TITLES = {"vllm": "vLLM", "sglang": "SGLang"}
 
 
@@ -146,11 +164,21 @@ class EngineModels(NamedTuple):
         """
         if not architectures:
             return None
-        if any(self.architectures.has(name) and not self.is_draft(name) for name in architectures):
+        is_vllm = self.title == _TITLES["vllm"]
+        names = {each for name in architectures for each in (_with_same_layers(name) if is_vllm else (name,))}
+        if any(self.architectures.has(name) and not self.is_draft(name) for name in names):
             return True
-        if self.title != _TITLES["vllm"] or transformers().generate.isdisjoint(architectures):
+        if not is_vllm or transformers().generate.isdisjoint(architectures):
             return False
         return True if self.release == transformers().vllm else None
+
+
+def _with_same_layers(architecture: str) -> list[str]:
+    """Return the names of architectures with the same layers and another head, which vLLM adapts."""
+    suffix = next((each for each in _SUFFIXES if architecture.endswith(each)), None)
+    if suffix is None:
+        return [architecture]
+    return [architecture, *(architecture.removesuffix(suffix) + other for other in _SUFFIXES)]
 
 
 @cache
