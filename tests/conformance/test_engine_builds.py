@@ -193,6 +193,8 @@ def reason_of_refusal(case: Case) -> str | None:
     methods = {technique.name for technique in case.recipe.techniques} | {stored.method if stored else ""}
     if case.rules == {"OPT054"} and methods & ROUNDED:
         return "vLLM rounds the number of an accelerator's groups down, and loads the wrong scales"
+    if case.rules == {"OPT054"} and case.recipe.tensor_parallel_degree == 1 and "fp8_block" in methods:
+        return "the rule takes every MLP for a gated one, of which vLLM makes two matrices one"
     return None
 
 

@@ -131,6 +131,8 @@ class _Quantization(ConfigPart):
     @property
     def has_fp8_cache(self) -> bool:
         """Whether the KV cache is stored in FP8, unless the engine is told otherwise."""
+        if self.method is None:
+            return False
         if isinstance(self.cache, str):
             return self.cache.lower() == "fp8"
         return (self.cache.num_bits, self.cache.type) == (8, "float")
