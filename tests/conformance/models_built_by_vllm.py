@@ -159,6 +159,7 @@ def with_one_process() -> None:
     from vllm.model_executor.layers.fused_moe.expert_map_manager import ExpertMapManager
     from vllm.model_executor.model_loader import utils as loader
     from vllm.model_executor.models import registry
+    from vllm.models.kimi_k3.nvidia.ops.latent_moe_tail import KimiK3LatentMoETailOp
     from vllm.transformers_utils import repo_utils
     from vllm.utils import deep_gemm, flashinfer, import_utils
 
@@ -175,6 +176,8 @@ def with_one_process() -> None:
     flashinfer.has_flashinfer_sparse_mla_sm120_config = lambda heads, tokens: (
         heads in (8, 16, 32, 64, 128) and tokens in (128, 192, 256, 512, 1024)
     )
+    # A kernel that is compiled while the model is built, and the largest number of tokens for it.
+    KimiK3LatentMoETailOp.initialize = lambda **_: MagicMock(contract=MagicMock(max_num_tokens=1))
     # A text for the log, from values that are not there.
     ExpertMapManager.get_compressed_map_string = lambda self: ""
     # Neither does a model load other weights later, nor a file become readable.
