@@ -32,6 +32,7 @@ from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, Quality
 from constructs_optim.recipe.report import PlanReport, catalog_report, plan_report, refusal_report
 from constructs_optim.recipe.settings import expected
+from constructs_optim.recipe.tasks import TaskName
 
 from .aws import EXPLAINED, REGION_WITHOUT_CALLS, Account, bucket_name, sentence
 from .endpoint_file import is_endpoint_file
@@ -96,6 +97,7 @@ def plan(
     region: _Region = None,
     token_secret_arn: Annotated[str | None, Field(description="Secret with a Hugging Face token.")] = None,
     accept_eula: Annotated[bool, Field(description="A person has read and accepts the license.")] = False,
+    task: Annotated[TaskName | None, Field(description="What the model does, if not what it is for.")] = None,
 ) -> PlanReport:
     """Preview a recipe: its jobs, artifact keys, container, memory, and advice. Makes no network call."""
     return plan_report(
@@ -105,6 +107,7 @@ def plan(
             model=model,
             model_version=model_version,
             model_s3=model_s3,
+            task=task,
             token_secret_arn=token_secret_arn,
             server=server,
             region=region,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from constructs_optim.templates.json_values import as_array, as_object, literal
@@ -42,7 +43,7 @@ class JobKind(NamedTuple):
             text_of(description.get("Model", "")).partition(" ")[0],
             tuple(text_of(technique) for technique in as_array(description.get("Techniques"))),
             # The first argument is the script; the others are what it needs.
-            frozenset([*configured, *(text_of(argument) for argument in arguments[:1])]),
+            frozenset([*configured, *(PurePosixPath(text_of(argument)).name for argument in arguments[:1])]),
             instance_type_of(request),
         )
 

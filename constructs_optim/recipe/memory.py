@@ -76,7 +76,10 @@ _DRAFT_PARAMETERS_BILLION = 1.2
 _HEAD_MATRICES, _HEAD_OUTPUTS = 18, 32_000
 # vLLM does not start if a request of the longest context does not fit. SGLang starts, and rejects requests that do not
 # fit (sglang/srt/managers/tp_worker.py, max_req_len). Text Generation Inference sizes its cache in another way.
-_SIZED = images.VLLM | {"sglang"}
+_SGLANG = "sglang"
+_SIZED = images.VLLM | {_SGLANG}
+# The first release of vLLM for which the positions of a model with YaRN are those that its configuration states.
+_SCALED_YARN = "0.30"
 _HALF_BITS = 16
 _WITH_HEADS = SpeculativeDecoding.speculator | SpeculativeDecoding.eagle | SpeculativeDecoding.mtp
 # The size of values in 32 bits, relative to half precision.
@@ -236,7 +239,7 @@ def context(recipe: Recipe) -> Context | None:
         return None
     is_set = engine_setting(recipe, MAX_MODEL_LEN) is not None
     # The server itself checks anything that is not a positive whole number (a token, -1, auto).
-    length = whole_setting(recipe, MAX_MODEL_LEN) if is_set else row.max_position
+    length = whole_setting(recipe, MAX_MODEL_LEN) if is_set else model_context(recipe)
     step, workspace = _batch(recipe, row)
     of_model = row.context_bytes(length, step) if length is not None else None
     if not length or of_model is None:
@@ -331,7 +334,7 @@ def planned_context(recipe: Recipe) -> int | None:
     if name is None or row is None or row.model_type is None or not recipe.task.generates:
         # The tokenizer's limit, which config.json does not have, also counts for a model that pools.
         return None
-    return row.max_position
+    return model_context(recipe)
 
 
 def longest_request(recipe: Recipe) -> int | None:
@@ -339,14 +342,27 @@ def longest_request(recipe: Recipe) -> int | None:
 
     None if it is unknown or known only at deployment.
     """
-    row = recipe.model_row
     if recipe.compiled_shape is not None:
         return recipe.compiled_shape[1]
     if (planned := planned_context(recipe)) is not None:
         return planned
     if engine_setting(recipe, MAX_MODEL_LEN) is not None:
         return whole_setting(recipe, MAX_MODEL_LEN)
-    return row.max_position if row is not None else None
+    return model_context(recipe)
+
+
+def model_context(recipe: Recipe) -> int | None:
+    """Return the longest context that the release of the server derives from the model's ``config.json``.
+
+    None if it is unknown.
+    """
+    row, server, release = recipe.model_row, recipe.serving_settings.name, recipe.engine
+    if row is None:
+        return None
+    own = row.max_position_in_sglang if server == _SGLANG else None
+    if server in images.VLLM and release is not None and not images.is_from(release, _SCALED_YARN):
+        own = row.max_position_in_vllm_0_29
+    return own or row.max_position
 
 
 def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field
 
 from .documentation import page
 from .settings import Settings
+from .tasks import GENERATE, TaskName
 
 CONFIDENCE = 0.8
 """The default probability with which a choice must meet its objectives."""
@@ -122,6 +123,7 @@ class Feasibility:
     """The best values that any instance type and recipe can reach for the objectives; None: unknown.
 
     ``price_per_hour`` is the price of the instances that the requests would need at the speed that physics allows.
+    ``task`` is what the model does.
     """
 
     objectives: Objectives
@@ -129,6 +131,7 @@ class Feasibility:
     time_to_first_token_ms: float | None = None
     inter_token_latency_ms: float | None = None
     price_per_hour: float | None = None
+    task: TaskName = GENERATE
 
 
 @dataclass(frozen=True)

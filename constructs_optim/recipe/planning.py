@@ -50,6 +50,8 @@ _PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
 # The component's share of the instance's memory is halved, because the container itself needs memory too.
 _COMPONENT_MEMORY_SHARE = 0.5
 
+# The folder of the scripts and requirements in the archive with a job's code.
+_CODE_FOLDER = "training"
 _COPY_SCRIPT = "copy_model.py"
 _COPYING_INSTANCE, _COPYING_SECONDS, _UNKNOWN_GB = "ml.m5.2xlarge", 86_400, 1_000
 _RESERVE_GB = 100
@@ -441,7 +443,8 @@ def _version(artifact: RecordedArtifact) -> dict[str, str]:
 
 def _start(script: str, requirements: str) -> dict[str, list[str]]:
     """Return the command of a job that installs ``requirements`` and runs a script."""
-    return {"ContainerArguments": [script, requirements], "ContainerEntrypoint": ["/bin/bash", "-c", _START]}
+    files = [f"{_CODE_FOLDER}/{name}" for name in (script, requirements)]
+    return {"ContainerArguments": files, "ContainerEntrypoint": ["/bin/bash", "-c", _START]}
 
 
 def channel(name: str, uri: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from .catalog.lock import NO_COMMIT, Lock
 from .errors import RecipeError, Violation
 from .forecast import FIGURES, Calibration, Figure, Forecast, Forecaster, TrackRecord, forecaster
 from .hosting.scaling import HEADROOM
-from .memory import estimate, longest_request
+from .memory import estimate, longest_request, model_context
 from .model import Model
 from .objectives import Feasibility, Objectives, percent
 from .plan_data import MemoryEstimate, Plan
@@ -27,6 +27,7 @@ from .planning import plan
 from .recipe import Recipe
 from .rules import all_rules, check
 from .servers import by_name, takes_batch_limit
+from .tasks import GENERATE
 from .techniques import REGISTRY, SpeculativeDecoding, Technique
 from .techniques.parsing import parse
 
@@ -360,6 +361,9 @@ class _Ranking:
                     broken[violation.rule, str(violation.value)] = violation
         if broken:
             raise RecipeError(broken.values())
+        task = self._recipe((), self.instance_types[0]).task.name if self.instance_types else GENERATE
+        if unsuited := check(Feasibility(self.objectives, task=task)):
+            raise RecipeError(unsuited)
 
     def _violated_preferences(self, techniques: tuple[str, ...], recipe: Recipe) -> dict[str, str]:
         """Return why a recipe is excluded, by rule; empty if it is not."""
@@ -383,7 +387,6 @@ class _Ranking:
 
     def _feasibility(self, forecasters: Sequence[tuple[str, Forecaster]]) -> Feasibility:
         best = [each.best for _, each in forecasters]
-        row = self._recipe((), self.instance_types[0]).model_row
         rate = self.objectives.requests_per_second or 0.0
         prices = [
             price * max(1, math.ceil(rate / (each.most_possible * each.copies_per_instance)))
@@ -392,7 +395,7 @@ class _Ranking:
         ]
         return Feasibility(
             objectives=self.objectives,
-            context_length=row.max_position if row is not None else None,
+            context_length=model_context(self._recipe((), self.instance_types[0])),
             time_to_first_token_ms=min((each.time_to_first_token * 1000 for each in best), default=None),
             inter_token_latency_ms=min((each.inter_token_latency * 1000 for each in best), default=None),
             price_per_hour=min(prices) * (1 - self.evidence.discount) if prices else None,

@@ -1,24 +1,23 @@
 """Copies the files of a model at a commit, and compares each with the hub's hash.
 
 Sources: huggingface_hub's documentation, "Download files from the Hub"; the hub's documentation, "Pickle Scanning";
-git's documentation, "Git Internals - Git Objects" (the hash of a blob); vLLM, ``transformers_utils/config.py`` and
-``model_executor/model_loader/default_loader.py`` (the files that it reads).
+git's documentation, "Git Internals - Git Objects" (the hash of a blob).
 """
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..runtime import model_files
 from .environment import TrainingEnvironment
 from .errors import CopyError, SeveralProblems, Unavailable
 from .job_log import say
@@ -30,23 +29,17 @@ if TYPE_CHECKING:
 SOURCE_FILE = "source.json"
 """The file, beside the copied ones, with the model's ID, its commit, and the SHA-256 of every file."""
 _SECRET = "TOKEN_SECRET_ARN"  # noqa: S105 - the name of a variable
-_SAFETENSORS = "*.safetensors"
 # Headers allow no other character, and a client's error about one would show the token.
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 # Files that servers read or that licenses require, by lower-case name.
 _READ = (
-    _SAFETENSORS, "*.bpe", "*.jinja", "*.json", "*.md", "*.model", "*.model.v[0-9]", "*.model.v[0-9][0-9]",
+    "*.safetensors", "*.bpe", "*.jinja", "*.json", "*.md", "*.model", "*.model.v[0-9]", "*.model.v[0-9][0-9]",
     "*.model.v[0-9]m[0-9]", "*.model.v[0-9][0-9]m[0-9]", "*.spm", "*.tiktoken", "*.txt", "*.vocab", "*.yaml", "*.yml",
     "license", "license-code", "license-model", "notice",
 )  # fmt: skip
-# Weights that run code when loaded.
-_PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
 _CODE = ("*.py", "requirements*.txt", "*/requirements*.txt")
 # Meta's own format, hidden files, and the file that the job itself writes.
 _LEFT_OUT = ("original/*", ".*", "*/.*", SOURCE_FILE)
-# Mistral's own format of weights and configuration, which a repository may have in addition to the hub's. vLLM and
-# SGLang detect a model's format by these files.
-_MISTRALS_LAYOUT, _MISTRALS_CONFIG = "consolidated*", "params.json"
 _CHUNK = 2**20
 # The HTTP statuses with which a server asks for patience, and Python's errors of connections.
 _BUSY = (408, 429, *range(500, 600))
@@ -181,32 +174,23 @@ def _refusals(settings: CopySettings, *, has_token: bool) -> Iterator[None]:
 
 def _chosen(files: list[RepoSibling], settings: CopySettings) -> list[RepoSibling]:
     """Return the files that an engine reads. The log names all others."""
-    read = [*_READ, *(_PICKLES if settings.allow_pickle else ()), *(_CODE if settings.allow_code else ())]
-    left_out = [*_LEFT_OUT, *(() if settings.allow_code else _CODE)]
     names = {file.rfilename for file in files}
-    layouts = {_has(file, [_MISTRALS_LAYOUT]) for file in files if _has(file, [_SAFETENSORS])}
-    if "config.json" in names and layouts == {True, False}:
-        left_out.append(_MISTRALS_LAYOUT)
-    chosen = [file for file in files if _has(file, read) and not _has(file, left_out)]
-    for name in sorted(names - {file.rfilename for file in chosen}):
-        say(f"not copied: {name!r}")
-    if "config.json" not in names and not (_MISTRALS_CONFIG in names and True in layouts):
+    if (found := model_files.fault(names, pickles=True)) is not None:
+        raise CopyError(f"no engine loads {settings.model_id}: {found.reason}. What works: {found.fix}")
+    weights = model_files.weights(names)
+    if not weights and not settings.allow_pickle:
         raise CopyError(
-            f"{settings.model_id} has neither config.json nor {_MISTRALS_CONFIG} with consolidated*.safetensors: it is "
-            "not a model that vLLM or SGLang reads"
+            f"{settings.model_id} has its weights only in pickle files, which run code when loaded: choose another "
+            "model, or Model.huggingface(..., allow_pickle=True) if you trust its owner"
         )
-    weights = [_SAFETENSORS, *_PICKLES]
-    if not any(_has(file, weights) for file in chosen):
-        pickles = any(_has(file, _PICKLES) for file in files)
-        reason = "has its weights only in pickle files, which run code when loaded" if pickles else "has none"
-        fix = "choose another model, or Model.huggingface(..., allow_pickle=True) if you trust its owner"
-        raise CopyError(f"{settings.model_id} {reason}: {fix}" if pickles else f"{settings.model_id} has no weights")
-    return chosen
-
-
-def _has(file: RepoSibling, patterns: Iterable[str]) -> bool:
-    """Return whether a file's name matches a pattern, ignoring case."""
-    return any(fnmatch.fnmatchcase(file.rfilename.lower(), pattern) for pattern in patterns)
+    read = [*_READ, *(model_files.PICKLES if settings.allow_pickle else ()), *(_CODE if settings.allow_code else ())]
+    left_out = [*_LEFT_OUT, *(() if settings.allow_code else _CODE)]
+    if weights and not model_files.has(weights, [model_files.MISTRALS_WEIGHTS]):
+        left_out.append(model_files.MISTRALS_WEIGHTS)
+    chosen = {name for name in names if model_files.has([name], read) and not model_files.has([name], left_out)}
+    for name in sorted(names - chosen):
+        say(f"not copied: {name!r}")
+    return [file for file in files if file.rfilename in chosen]
 
 
 def _compared(folder: Path, files: list[RepoSibling]) -> Iterator[tuple[str, str]]:

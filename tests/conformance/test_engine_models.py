@@ -12,7 +12,7 @@ import pytest
 
 from constructs_optim.recipe.catalog import engine_models
 
-from ..recipe.test_geometry import LENGTHS
+from ..recipe.test_geometry import LENGTHS, LENGTHS_OF_ENGINES
 from ..recipe.test_geometry import LLAMA as LLAMA_OF_LENGTHS
 
 pytestmark = pytest.mark.engine
@@ -68,7 +68,8 @@ def answer() -> dict[str, Any]:
         {"name": name, "config": {**LLAMA, "architectures": [name], "model_type": kind}}
         for name, kind in MODEL_TYPES.items()
     ]
-    for number, (changed, longest) in enumerate(LENGTHS):
+    lengths = [*LENGTHS, *((changed, newest) for changed, newest, *_ in LENGTHS_OF_ENGINES)]
+    for number, (changed, longest) in enumerate(lengths):
         config = {**LLAMA_OF_LENGTHS, "architectures": ["LlamaForCausalLM"], "dtype": "bfloat16", **changed}
         for name, length in (("longest", longest), ("longer", (longest or 0) + 1)):
             cases.append({"name": f"{name} {number}", "config": config, "length": length})
@@ -110,8 +111,19 @@ def test_vllm_refuses_the_architectures_that_the_catalog_refuses(architecture: s
     assert refused == (known().loads([architecture]) is False), answer()["refused"].get(architecture)
 
 
-@pytest.mark.parametrize("number", [number for number, (_, longest) in enumerate(LENGTHS) if longest is not None])
+OF_ENGINES = [*range(len(LENGTHS), len(LENGTHS) + len(LENGTHS_OF_ENGINES))]
+
+
+@pytest.mark.parametrize(
+    "number", [*(number for number, (_, longest) in enumerate(LENGTHS) if longest is not None), *OF_ENGINES]
+)
 def test_vllm_accepts_the_longest_context_and_no_longer_one(number: int) -> None:
     refused = answer()["refused"]
     assert f"longest {number}" not in refused, refused[f"longest {number}"]
     assert "is greater than the derived max_model_len" in refused[f"longer {number}"]
+
+
+@pytest.mark.parametrize("number", OF_ENGINES)
+def test_sglang_derives_the_longest_context_that_the_catalog_derives(number: int) -> None:
+    *_, in_sglang = LENGTHS_OF_ENGINES[number - len(LENGTHS)]
+    assert answer()["contexts_in_sglang"][f"longest {number}"] == in_sglang

@@ -53,9 +53,12 @@ def chain() -> dict[str, Any]:
 
 
 def trainings(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The training jobs' properties by script."""
+    """The training jobs' properties by the name of their script."""
     found = resources(template, "Custom::TrainingJob")
-    return {job["Request"]["AlgorithmSpecification"]["ContainerArguments"][0]: job for job in found}
+    return {
+        job["Request"]["AlgorithmSpecification"]["ContainerArguments"][0].removeprefix("training/"): job
+        for job in found
+    }
 
 
 def test_heads_on_a_fine_tuned_model_declare_two_jobs_and_wait_conditions(chain: dict[str, Any]) -> None:
@@ -217,14 +220,16 @@ def test_changing_the_training_compute_does_not_replace_the_wait_condition() -> 
     assert conditions[0] == conditions[1]
 
 
-def test_the_training_code_asset_contains_the_whole_medusa_folder() -> None:
+def test_the_training_code_asset_contains_the_whole_training_folder_and_the_reader_of_models() -> None:
     app = App(post_cli_context={"aws:cdk:disable-asset-staging": False})
     endpoint(Stack(app, "S", env=ENVIRONMENT))
     directory = Path(app.synth().directory)
-    folders = [path for path in directory.glob("asset.*") if (path / "train_heads.py").is_file()]
+    folders = [path for path in directory.glob("asset.*") if (path / "training").is_dir()]
     assert len(folders) == 1
     names = {str(path.relative_to(folders[0])) for path in folders[0].rglob("*") if path.is_file()}
-    assert {"fine_tune.py", "train_heads.py", "requirements.txt", "as_package.py"} <= names
+    scripts = {"fine_tune.py", "train_heads.py", "copy_model.py", "requirements.txt", "as_package.py"}
+    assert {f"training/{name}" for name in scripts} <= names
+    assert {name for name in names if not name.startswith("training/")} == {"runtime/model_files.py"}
     assert not [name for name in names if "__pycache__" in name]
     assert not zipfile.is_zipfile(folders[0]), "the CDK makes the archive when it publishes the asset"
 

@@ -8,6 +8,7 @@ from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_kms as kms
 
 from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, QualityRequirement, Quantization, Workload
+from constructs_optim.recipe.tasks import TaskName
 
 MODELS = "models-of-evaluations"
 SECRET = "arn:aws:secretsmanager:us-west-2:000000000000:secret:hub-token"
@@ -79,3 +80,21 @@ def _endpoint(scope: Stack, group_size: int) -> OptimizedEndpoint:
 
 def _model() -> Model:
     return Model.s3(f"s3://{MODELS}/llama/")
+
+
+def embedding(folder: str, task: TaskName = "embed", **required: Any) -> Any:
+    """An endpoint that computes embeddings, scores or classes, whose answers must stay those of the version before."""
+
+    def build(scope: Stack) -> None:
+        endpoint = OptimizedEndpoint(
+            scope,
+            "Search",
+            model=Model.s3(f"s3://{MODELS}/{folder}/", task=task),
+            instance_type="ml.g5.xlarge",
+            artifact_store=ArtifactStore(scope, "Artifacts", removal_policy=RemovalPolicy.RETAIN),
+        )
+        workload = Workload(concurrency=[1, 4], input_tokens=20, inputs_per_request=3, requests=120)
+        quality = QualityRequirement(prompts=f"s3://{MODELS}/{task}.jsonl", min_agreement=0.99)
+        endpoint.evaluate(workload=workload).require(**{"min_inputs_per_second": 1, "quality": quality, **required})
+
+    return build

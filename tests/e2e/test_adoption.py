@@ -20,6 +20,7 @@ from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 from ..support.deployed_stack import CDK, CHECKOUT
 from ..support.hosting import settled
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -51,8 +52,7 @@ class ByHand:
         iam.put_role_policy(RoleName=f"{name}-role", PolicyName="read", PolicyDocument=json.dumps(reads))
         s3 = cloud.client("s3")
         s3.create_bucket(Bucket=f"{name}-models", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-        s3.put_object(Bucket=f"{name}-models", Key="llama/config.json", Body=b"{}")
-        s3.put_object(Bucket=f"{name}-models", Key="llama/model.safetensors", Body=b"weights")
+        upload_model(s3, f"{name}-models", "llama")
         source = {"S3Uri": f"s3://{name}-models/llama/", "S3DataType": "S3Prefix", "CompressionType": "None"}
         self.sagemaker.create_model(
             ModelName=f"{name}-model",

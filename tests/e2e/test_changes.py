@@ -23,6 +23,7 @@ from ..support.deployed_stack import DeployedStack
 from ..support.sampling import one_in
 from ..support.scaled_variants import variant
 from ..support.template_stack import ASSETS, TemplateStack, endpoint_of, made, part_of, physical
+from ..support.uploaded_models import upload_model
 from ..support.variant_scaling import VariantScaling
 from ..support.waiting import until
 
@@ -59,7 +60,7 @@ def prepare(cloud: LocalCloud) -> None:
     s3 = cloud.client("s3")
     for bucket in (ASSETS, MODELS):
         s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-    s3.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
+    upload_model(s3, MODELS, "llama")
 
 
 class Chat:
@@ -386,7 +387,7 @@ def test_the_cdk_cli_changes_an_instance_type_in_one_deployment_and_goes_back_in
 ) -> None:
     s3 = cloud.client("s3")
     s3.create_bucket(Bucket=MODELS, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-    s3.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
+    upload_model(s3, MODELS, "llama")
 
     def on(instance_type: str) -> DeployedStack:
         return DeployedStack(cloud, output, "Changes", app="changes_app.py", settings={"INSTANCE_TYPE": instance_type})

@@ -15,6 +15,7 @@ from constructs_optim.recipe.catalog import images, instances, machine_images
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import CHECKOUT, DeployedStack
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -34,7 +35,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         for bucket in (MODELS, jumpstart):
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": running.region})
         s3.put_object(Bucket=jumpstart, Key=f"{JUMPSTART}/artifacts/inference-prepack/v1.1.0/model", Body=b"weights")
-        s3.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
+        upload_model(s3, MODELS, "llama")
         s3.put_object(Bucket=MODELS, Key="llama.tar.gz", Body=b"weights")
         DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
         yield running

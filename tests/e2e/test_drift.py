@@ -18,6 +18,7 @@ from ..support.hosting import settled
 from ..support.scaled_variants import variant
 from ..support.shared_stores import BUCKET
 from ..support.template_stack import TemplateStack, physical
+from ..support.uploaded_models import upload_model
 from ..support.variant_scaling import VariantScaling
 
 APP = f"""
@@ -122,7 +123,7 @@ def scaling_of(stack: DeployedStack) -> tuple[tuple[int, int] | None, dict[str, 
 def test_a_refactoring_renames_a_topic_and_no_endpoint(cloud: LocalCloud, tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(APP)
-    cloud.client("s3").put_object(Bucket=BUCKET, Key="models/refactored/config.json", Body=b"{}")
+    upload_model(cloud.client("s3"), BUCKET, "models/refactored")
     settings = {"TOPIC": "Pages", "ENDPOINT": "Llama"}
     stack = DeployedStack(cloud, tmp_path, "Refactored", app=str(app), settings=settings)
     stack.deploy()

@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe.evaluation.result import EvaluationResult
+from constructs_optim.recipe.tasks import TaskName
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker.hosting.invocations import text_for
 
 from ..support.security_document import permissions_under
 from ..support.template_stack import ASSETS, TemplateStack, allowed, endpoint_of, made, part_of, physical
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
-from .evaluated_stacks import MODELS, everything, gated, of_component
+from .evaluated_stacks import MODELS, embedding, everything, gated, of_component
 
 PROMPTS = [{"prompt": f"Question {number}?"} for number in range(12)]
 
@@ -31,9 +33,13 @@ def cloud() -> Iterator[LocalCloud]:
         s3 = running.client("s3")
         for bucket in (ASSETS, MODELS):
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-        s3.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
-        lines = "".join(json.dumps(prompt) + "\n" for prompt in PROMPTS)
-        s3.put_object(Bucket=MODELS, Key="prompts.jsonl", Body=lines.encode())
+        for folder in ("llama", "embedder", "newer-embedder", "reranker", "classifier"):
+            upload_model(s3, MODELS, folder)
+        texts = [prompt["prompt"] for prompt in PROMPTS]
+        queries = [{"query": text, "documents": texts} for text in texts]
+        for name, rows in (("prompts", PROMPTS), ("embed", PROMPTS), ("classify", PROMPTS), ("rerank", queries)):
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            s3.put_object(Bucket=MODELS, Key=f"{name}.jsonl", Body=lines.encode())
         yield running
 
 
@@ -147,6 +153,59 @@ class TestGate:
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
         assert "above the maximum of 1 ms" in changed.reasons
         assert len(cloud.client("sagemaker").list_ai_benchmark_jobs(MaxResults=100)["AIBenchmarkJobs"]) == jobs
+
+
+class TestModelsThatGenerateNoText:
+    @pytest.fixture(scope="class")
+    def stack(self, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> TemplateStack:
+        stack = made(cloud, tmp_path_factory.mktemp("embedder"), "Search", embedding("embedder"))
+        assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+        return stack
+
+    def test_the_function_of_the_evaluation_measures_inputs_and_their_price(self, stack: TemplateStack) -> None:
+        decision, result = evaluation_of(stack)
+        assert decision["accepted"]
+        assert (result.workload.tool, result.workload.format) == ("the evaluation's function", "embed")
+        assert [level.concurrency for level in result.levels] == [1, 4]
+        for level in result.levels:
+            assert level.metrics["client_invocations"] == 120
+            assert level.metrics["inputs_per_second"] == pytest.approx(3 * level.metrics["requests_per_second"])
+            assert level.metrics["price_per_million_input_tokens"] > 0
+            assert "output_tokens_per_second" not in level.metrics
+            assert published(stack, "InputsPerSecond", level.concurrency)
+        assert not stack.cloud.client("sagemaker").list_ai_benchmark_jobs(NameContains="Search")["AIBenchmarkJobs"]
+        (board,) = [r for r in stack.template["Resources"].values() if r["Type"] == "AWS::CloudWatch::Dashboard"]
+        assert "InputsPerSecond" in json.dumps(board)
+        assert not [each for each in ("TimeToFirstToken", "OutputTokens", "kv_cache") if each in json.dumps(board)]
+
+    def test_other_embeddings_are_rolled_back(self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path) -> None:
+        cloud.set_performance("/newer-embedder/", answers_differently=1)
+        changed = made(cloud, tmp_path / "other", "Search", embedding("newer-embedder"))
+        assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
+        assert "the cosine similarity of embeddings to those of the replaced version is" in changed.reasons
+        cloud.clear_performances()
+        assert made(cloud, tmp_path / "same", "Search", embedding("newer-embedder")).deploy() == "UPDATE_COMPLETE"
+
+    @pytest.mark.parametrize(("folder", "task"), [("reranker", "rerank"), ("classifier", "classify")])
+    def test_rerankers_and_classifiers_are_measured_and_gated(
+        self, cloud: LocalCloud, tmp_path: Path, folder: str, task: TaskName
+    ) -> None:
+        stack = made(cloud, tmp_path / "first", task, embedding(folder, task))
+        assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+        assert evaluation_of(stack)[1].workload.format == task
+        slow = made(cloud, tmp_path / "limited", task, embedding(folder, task, min_inputs_per_second=1e9))
+        assert slow.deploy() == "UPDATE_ROLLBACK_COMPLETE", slow.reasons
+        assert "below the minimum of 1,000,000,000" in slow.reasons
+        assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+
+    def test_an_endpoint_that_answers_nothing_fails_with_a_request_to_try(
+        self, cloud: LocalCloud, tmp_path: Path
+    ) -> None:
+        cloud.set_performance("/embedder/", error_rate=1)
+        stack = made(cloud, tmp_path, "Broken", embedding("embedder"))
+        assert stack.deploy() == "ROLLBACK_COMPLETE", stack.reasons
+        assert "the endpoint answered none of" in stack.reasons
+        assert '"encoding_format": "base64"' in stack.reasons
 
 
 def make_slow(cloud: LocalCloud, stack: TemplateStack) -> None:

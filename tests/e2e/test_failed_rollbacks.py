@@ -14,6 +14,7 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.deployed_stack import DeployedStack
 from ..support.shared_stores import BUCKET
 from ..support.template_stack import TemplateStack
+from ..support.uploaded_models import upload_model
 from ..support.variant_scaling import VariantScaling
 
 APP = f"""
@@ -40,7 +41,7 @@ def test_a_rollback_that_failed_is_named_and_continued_once_its_cause_is_gone(
 ) -> None:
     app = tmp_path / "app.py"
     app.write_text(APP)
-    cloud.client("s3").put_object(Bucket=BUCKET, Key="models/stuck/config.json", Body=b"{}")
+    upload_model(cloud.client("s3"), BUCKET, "models/stuck")
     stack = DeployedStack(cloud, tmp_path, "Stuck", app=str(app), settings={"MOST": "2"})
     stack.deploy()
     endpoint = stack.endpoint["EndpointName"]

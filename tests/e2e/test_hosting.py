@@ -12,6 +12,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.security_document import permissions_under
 from ..support.template_stack import ASSETS, TemplateStack, allowed, endpoint_of, made, part_of, physical
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
 from .hosted_stacks import MODELS, components, partitioned, pooled, updated
 
@@ -24,7 +25,7 @@ def cloud() -> Iterator[LocalCloud]:
         s3 = running.client("s3")
         for bucket in (ASSETS, MODELS):
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-        s3.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
+        upload_model(s3, MODELS, "llama")
         s3.put_object(Bucket=MODELS, Key="adapters/sql.tar.gz", Body=b"adapter")
         yield running
 

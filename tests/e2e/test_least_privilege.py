@@ -22,6 +22,7 @@ from ..support.local_cloud import Responses
 from ..support.recorded_requests import problems, recorded
 from ..support.security_document import permissions_under
 from ..support.template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
 from .guarded_stacks import G5, LLAMA_3, LLAMA_31, MODELS, STORE, bounded, every_kind, one_job, one_model, one_reference
 
@@ -119,8 +120,9 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         s3 = running.client("s3")
         for bucket in (ASSETS, MODELS, STORE):
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": running.region})
-        for key in ("mine/model.safetensors", "draft/model.safetensors", "prompts/prompts.jsonl"):
-            s3.put_object(Bucket=MODELS, Key=key, Body=key.encode())
+        for model in ("mine", "draft"):
+            upload_model(s3, MODELS, model, model.encode())
+        s3.put_object(Bucket=MODELS, Key="prompts/prompts.jsonl", Body=b"prompts")
         ec2 = running.client("ec2")
         (gateway,) = ec2.describe_internet_gateways()["InternetGateways"]
         # As in AWS's default VPC.

@@ -17,6 +17,7 @@ from constructs_optim_local.price_list import hourly_price
 from ..support.deployed_stack import DeployedStack
 from ..support.deployments import job_names
 from ..support.shared_stores import BUCKET
+from ..support.uploaded_models import upload_model
 
 MakeStack = Callable[..., DeployedStack]
 
@@ -155,7 +156,7 @@ def test_a_changed_setting_runs_one_job_and_moves_the_endpoint_to_its_artifact(
 @pytest.mark.exhaustive
 def test_new_weights_under_the_same_prefix_are_another_artifact(a_stack: MakeStack, cloud: LocalCloud) -> None:
     s3 = cloud.client("s3")
-    s3.put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"the first weights")
+    upload_model(s3, BUCKET, "models/mine", b"the first weights")
     first = a_stack("MineFirst", model_uri=f"s3://{BUCKET}/models/mine/")
     first.deploy()
     s3.put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"better weights")

@@ -15,6 +15,7 @@ import pytest
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.template_stack import ASSETS, TemplateStack, allowed, made, part_of
+from ..support.uploaded_models import upload_model
 from .preflight_stacks import G5, MODELS, STORE, on_engine_metrics, sound, wrong
 
 pytestmark = pytest.mark.e2e
@@ -22,7 +23,7 @@ WITHDRAWN = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.0.1-withdrawn"
 WRONG = (
     "quota: ",
     "model: the hub SageMakerPublicHub has no model",
-    f"model: there are no model files under s3://{MODELS}/nothing/",
+    f"model: no engine loads s3://{MODELS}/nothing/: there are no files",
     f"{WITHDRAWN} does not exist in us-west-2",
     "role: bare may not call ",
 )
@@ -36,8 +37,7 @@ def cloud() -> Iterator[LocalCloud]:
         s3 = running.client("s3")
         for bucket in (ASSETS, MODELS, STORE):
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-        s3.put_object(Bucket=MODELS, Key="mine/model.safetensors", Body=b"weights")
-        s3.put_object(Bucket=MODELS, Key="mine/config.json", Body=b"{}")
+        upload_model(s3, MODELS, "mine")
         trust = {
             "Version": "2012-10-17",
             "Statement": [

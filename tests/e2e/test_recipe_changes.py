@@ -11,6 +11,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.movable_recipes import COMPONENT, MODELS, RECIPES, declare
 from ..support.template_stack import ASSETS, TemplateStack, endpoint_of, made
+from ..support.uploaded_models import upload_model
 
 NAMES = [*RECIPES, COMPONENT]
 # SageMaker keeps the instance type of a scaled variant, and the component's stack does not scale it (docs/hosting.md).
@@ -26,7 +27,7 @@ def cloud() -> Iterator[LocalCloud]:
         for bucket in (ASSETS, MODELS):
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
         for name in ("llama", "mistral", "draft"):
-            s3.put_object(Bucket=MODELS, Key=f"{name}/model.safetensors", Body=name.encode())
+            upload_model(s3, MODELS, name, name.encode())
         yield running
 
 

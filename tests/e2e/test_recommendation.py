@@ -18,6 +18,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.security_document import permissions_under
 from ..support.template_stack import ASSETS, TemplateStack, allowed, made, part_of, physical
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
 
 MODELS = "models-of-recommendations"
@@ -33,7 +34,7 @@ def cloud() -> Iterator[LocalCloud]:
         for bucket in (ASSETS, MODELS, STORE):
             client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
         for model in ("llama", "mistral", "gemma", "phi", "qwen"):
-            client.put_object(Bucket=MODELS, Key=f"{model}/model.safetensors", Body=b"weights")
+            upload_model(client, MODELS, model)
         client.put_object(Bucket=MODELS, Key="prompts.jsonl", Body=b'{"text": "A question?"}')
         yield running
 

@@ -17,6 +17,7 @@ from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.template_stack import ASSETS, endpoint_of, made, physical
+from ..support.uploaded_models import upload_model
 from .test_recommendation import MODELS, STORE, outputs, recommended
 
 pytestmark = pytest.mark.e2e
@@ -28,7 +29,7 @@ def cloud() -> Iterator[LocalCloud]:
         client = running.client("s3")
         for bucket in (ASSETS, MODELS, STORE):
             client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-        client.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
+        upload_model(client, MODELS, "llama")
         yield running
 
 

@@ -17,6 +17,7 @@ from ..support.deployed_stack import DeployedStack
 from ..support.notifications import Notifications
 from ..support.security_document import permissions_under
 from ..support.template_stack import allowed, part_of
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
 
 STORE, DATA = "shadow-store", "shadow-models"
@@ -30,7 +31,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         s3 = running.client("s3")
         for bucket in (STORE, DATA):
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": running.region})
-        s3.put_object(Bucket=DATA, Key="llama/model.safetensors", Body=b"weights")
+        upload_model(s3, DATA, "llama")
         s3.put_object(Bucket=DATA, Key=REFERENCE, Body=b'{"prompt": "Question 0?", "answer": "no text has this"}\n')
         DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
         yield running

@@ -14,6 +14,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.hosting import settled
 from ..support.template_stack import ASSETS, Build, endpoint_of, made, physical
+from ..support.uploaded_models import upload_model
 from ..support.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -26,7 +27,7 @@ def cloud() -> Iterator[LocalCloud]:
         client = running.client("s3")
         for bucket in (ASSETS, MODELS):
             client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
-        client.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
+        upload_model(client, MODELS, "llama")
         yield running
 
 

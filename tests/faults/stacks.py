@@ -51,6 +51,7 @@ from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.ministack.application import ACCOUNT
 
 from ..support.model_hub import HubModel, ModelHub, serving
+from ..support.uploaded_models import upload_model
 from ..support.waiting import settled, until
 
 STORE, MODELS = "faults-artifacts", "faults-models"
@@ -260,14 +261,15 @@ def running_executions(cloud: LocalCloud) -> list[str]:
 
 def runtime_zip() -> bytes:
     """The functions' code."""
-    return _zip(_PACKAGE / "runtime", _PACKAGE)
+    return _zip("runtime/**/*")
 
 
-def _zip(folder: Path, root: Path) -> bytes:
+def _zip(*patterns: str) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"):
-            archive.write(file, file.relative_to(root))
+        for file in sorted(path for pattern in patterns for path in _PACKAGE.glob(pattern)):
+            if file.is_file() and file.suffix != ".pyc":
+                archive.write(file, file.relative_to(_PACKAGE))
     return content.getvalue()
 
 
@@ -276,10 +278,9 @@ def prepare(cloud: LocalCloud) -> None:
     client = cloud.client("s3")
     for bucket in (STORE, MODELS):
         client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": cloud.region})
-    client.put_object(Bucket=MODELS, Key="draft/model.safetensors", Body=b"weights")
+    upload_model(client, MODELS, "draft")
     client.put_object(Bucket=STORE, Key="code/runtime.zip", Body=runtime_zip())
-    training = _PACKAGE / "training"
-    client.put_object(Bucket=STORE, Key="code/training.zip", Body=_zip(training, training))
+    client.put_object(Bucket=STORE, Key="code/training.zip", Body=_zip("training/**/*", "runtime/model_files.py"))
 
 
 @dataclass
@@ -309,7 +310,7 @@ class FaultStack:
 
     def upload(self, weights: bytes) -> None:
         """Write the model's files, over those that are there."""
-        self.cloud.client("s3").put_object(Bucket=MODELS, Key=f"{self.model}/model.safetensors", Body=weights)
+        upload_model(self.cloud.client("s3"), MODELS, self.model, weights)
         files = {"config.json": b'{"model_type": "llama"}', "model.safetensors": weights}
         for revision in (64, 128):
             commit = f"{revision:040x}"

@@ -341,20 +341,37 @@ def objects(*names: str) -> tuple[str, Any]:
     ("listed", "level", "text"),
     [
         (objects("mine/config.json", "mine/model.safetensors"), None, ""),
-        (objects("mine/config.json", "mine/MODEL.SAFETENSORS"), None, ""),
-        (objects("mine/model.safetensors", "mine/training_args.bin", "mine/source.zip"), None, ""),
-        (objects("mine/model.tar.gz", "mine/config.json"), None, ""),
-        (objects("mine/part/model-00001-of-00002.safetensors"), None, ""),
-        (objects(), "problem", "there are no model files under s3://models/mine/"),
+        # Engines find files by lower-case names.
+        (objects("mine/config.json", "mine/MODEL.SAFETENSORS"), "problem", "there are no weights"),
+        (objects("mine/config.json", "mine/model.safetensors", "mine/training_args.bin", "mine/a.zip"), None, ""),
+        (objects("mine/model.tar.gz", "mine/config.json"), "problem", "is an archive"),
+        (objects("mine/config.json", "mine/model.safetensors.index.json"), "problem", "there are no weights"),
+        (objects("mine/model.safetensors", "mine/tokenizer.json"), "problem", "there is no config.json"),
+        (objects("mine/part/config.json", "mine/part/model.safetensors"), "problem", "there is no config.json"),
+        (objects("mine/config.json", "mine/Qwen3-8B-Q4_K_M.gguf"), "problem", "GGUF"),
+        (objects("mine/models--a--b/snapshots/abc/config.json"), "problem", "cache of huggingface_hub"),
+        (objects("mine/adapter_config.json", "mine/adapter_model.safetensors"), "problem", "is a LoRA adapter"),
+        (objects("mine/model_index.json", "mine/unet/model.safetensors"), "problem", "a pipeline of diffusers"),
+        (objects("mine/config.json", "mine/__0_0.distcp"), "problem", "a checkpoint of training"),
+        # LMI reads what these files say.
+        (objects("mine/serving.properties", "mine/part/config.json"), "advice", "there is no config.json"),
+        (objects("mine/model.py", "mine/model.safetensors"), "advice", "there is no config.json"),
+        (objects(), "problem", "no engine loads s3://models/mine/: there are no files"),
+        # Of S3's console, for a folder.
+        (objects("mine/"), "problem", "no engine loads s3://models/mine/: there are no files"),
         (objects("mine/model.tar.gz"), "problem", "is an archive"),
         *(
             (objects("mine/config.json", f"mine/weights.{ending}"), "advice", "pickle files only")
             for ending in ("bin", "ckpt", "joblib", "pickle", "pkl", "pt", "pth")
         ),
         *((objects(f"mine/model.{ending}"), "problem", "is an archive") for ending in ("tar", "tar.gz", "tgz", "zip")),
-        (objects(*(f"mine/model-0000{number}-of-00002.safetensors" for number in (1, 2))), None, ""),
         (
-            objects("mine/model-00002-of-00006.safetensors"),
+            objects("mine/config.json", *(f"mine/model-0000{number}-of-00002.safetensors" for number in (1, 2))),
+            None,
+            "",
+        ),
+        (
+            objects("mine/config.json", "mine/model-00002-of-00006.safetensors"),
             "problem",
             "is incomplete: it lacks model-00001-of-00006.safetensors, model-00003-of-00006.safetensors, "
             "model-00004-of-00006.safetensors and 2 more",
@@ -393,9 +410,10 @@ def test_data_of_a_job_is_there() -> None:
 
 def test_the_first_three_missing_parts_of_the_weights_are_named() -> None:
     model = [{"Kind": "s3", "S3Uri": "s3://models/mine/"}]
-    ((_, text),) = found(Answers(s3=[objects("mine/model-00004-of-00004.safetensors")]), Models=model)
+    listed = objects("mine/config.json", "mine/model-00004-of-00004.safetensors")
+    ((_, text),) = found(Answers(s3=[listed]), Models=model)
     lacking = ", ".join(f"model-0000{number}-of-00004.safetensors" for number in (1, 2, 3))
-    assert text == f"the model under s3://models/mine/ is incomplete: it lacks {lacking}"
+    assert text == f"no engine loads s3://models/mine/: the model is incomplete: it lacks {lacking}"
 
 
 VPC = "vpc-1"
@@ -623,7 +641,8 @@ PICKLED = {"config.json": b"{}", "pytorch_model.bin": b"weights"}
         (HubModel(COMMIT, SAFE, token="t"), {"TokenSecretArn": SECRET}, None, ""),
         (HubModel(COMMIT, PICKLED), {}, "problem", "pickle files only"),
         (HubModel(COMMIT, PICKLED), {"AllowPickle": "true"}, None, ""),
-        (HubModel(COMMIT, {"README.md": b"-"}), {}, "problem", "has no weights"),
+        (HubModel(COMMIT, {"README.md": b"-"}), {}, "problem", "there is no config.json"),
+        (HubModel(COMMIT, {"config.json": b"{}"}), {}, "problem", "there are no weights"),
         (HubModel("d" * 40, SAFE), {}, "problem", "has no model owner/model@cccccccccccc"),
         (None, {}, "problem", "has no model owner/model@cccccccccccc"),
         (None, {"TokenSecretArn": SECRET}, "advice", "the token's access to it was not checked"),
@@ -683,7 +702,7 @@ def test_a_hubs_answer_is_read_up_to_the_size_of_any_document(
         ({}, "has no model owner/model"),
         ({"owner/model": HubModel(COMMIT, SAFE, token="t")}, "is gated"),
         ({"owner/model": HubModel(COMMIT, PICKLED)}, "pickle files only"),
-        ({"owner/model": HubModel(COMMIT, {"README.md": b"-"})}, "has no weights"),
+        ({"owner/model": HubModel(COMMIT, {"config.json": b"{}"})}, "there are no weights"),
     ],
 )
 def test_what_a_mirror_answers_is_advice(models: dict[str, HubModel], text: str) -> None:

@@ -56,6 +56,12 @@ GOOD: dict[str, list[Benchmark]] = {
     "OPT147": [required(), required(p99_ttft_ms=500, max_regression=0.05, at_concurrency=8), quality(min_identical=0)],
     "OPT148": [benchmark(instance_price_per_hour=7.09, discount=0.3), benchmark(instance_price_per_hour=-1.8e289)],
     "OPT149": [benchmark(region="us-west-2"), benchmark(region="a-new-region-1"), benchmark()],
+    "OPT300": [
+        replace(workload(inputs_per_request=9, duration_seconds=60), task="embed"),
+        replace(required(p90_client_latency_ms=9, min_inputs_per_second=9), task="rerank"),
+        replace(quality(min_agreement=0.9), task="classify"),
+        required(min_input_tokens_per_second=9),
+    ],
 }
 BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT142", workload(requests=100, duration_seconds=60), "workload.duration_seconds", "either requests or"),
@@ -90,6 +96,15 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT148", benchmark(discount=1), "discount", "less than 1"),
     ("OPT149", benchmark(region="eu-west-2"), "region", "eu-west-1"),
     ("OPT149", benchmark(region="us-gov-west-1"), "region", "constructs-optim evaluate"),
+    ("OPT300", benchmark(task="pool"), "evaluate", "without evaluate()"),
+    ("OPT300", replace(workload(output_tokens=9), task="embed"), "workload.output_tokens", "leave it out"),
+    ("OPT300", workload(inputs_per_request=9), "workload.inputs_per_request", "leave it out"),
+    ("OPT300", replace(workload(concurrency=[512]), task="embed"), "workload.concurrency", "at most 256"),
+    ("OPT300", replace(required(p90_ttft_ms=9), task="rerank"), "require.p90_ttft_ms", "min_inputs_per_second"),
+    ("OPT300", required(min_inputs_per_second=9), "require.min_inputs_per_second", "min_input_tokens_per_second"),
+    ("OPT300", replace(required(max_regression=0.1), task="embed"), "regression_metrics", "leave it out"),
+    ("OPT300", replace(quality(max_tokens=9), task="classify"), "quality.max_tokens", "leave it out"),
+    ("OPT300", quality(min_agreement=0.9), "quality.min_agreement", "leave it out"),
 ]
 
 
@@ -283,6 +298,8 @@ def test_aiperf_or_a_formula_provides_all_but_these_metrics() -> None:
         *("concurrency", "tokenizer_failed", "empty_inference_response", "instance_price_per_hour"),
         # Of the engine's own counters.
         *("acceptance_length", "drafts"),
+        # Benchmark jobs send no requests with several inputs.
+        "inputs_per_second",
         *(f"longest_inter_chunk_latency{which}" for which in ("", "_p50", "_p90", "_p99")),
     }
     unmeasured = {each.name for each in metrics.EVALUATION if each.aiperf is None and each.formula is None}

@@ -514,6 +514,51 @@ LENGTHS: list[tuple[dict[str, Any], int | None]] = [
         131_072,
     ),
 ]
+# The longest context in vLLM 0.30, in releases up to 0.29, and in SGLang, where they differ.
+LENGTHS_OF_ENGINES: list[tuple[dict[str, Any], int, int, int]] = [
+    # Before 0.30, vLLM multiplied the original positions of YaRN.
+    (
+        {
+            "max_position_embeddings": 40_960,
+            "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768},
+        },
+        40_960,
+        131_072,
+        40_960,
+    ),
+    ({"max_position_embeddings": 32_768, "rope_scaling": {"type": "yarn", "factor": 4.0}}, 32_768, 131_072, 32_768),
+    # DeepSeek's positions are its original ones, multiplied.
+    (
+        {
+            "max_position_embeddings": 163_840,
+            "rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096},
+        },
+        163_840,
+        163_840,
+        163_840,
+    ),
+    (
+        {
+            "max_position_embeddings": 8192,
+            "model_max_length": 131_072,
+            "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096},
+        },
+        131_072,
+        131_072,
+        131_072,
+    ),
+    # For SGLang, original positions say that the stated ones are scaled, and the first name counts.
+    (
+        {
+            "max_position_embeddings": 4096,
+            "rope_scaling": {"type": "linear", "factor": 4.0, "original_max_position_embeddings": 1024},
+        },
+        16_384,
+        16_384,
+        4096,
+    ),
+    ({"max_position_embeddings": 2048, "seq_length": 8192, "max_seq_len": 4096}, 2048, 2048, 8192),
+]
 # vLLM reads these parts for the model types that have them.
 LENGTHS_OF_PARTS: list[tuple[dict[str, Any], int | None]] = [
     (
@@ -530,6 +575,16 @@ LENGTHS_OF_PARTS: list[tuple[dict[str, Any], int | None]] = [
 @pytest.mark.parametrize(("changed", "expected"), [*LENGTHS, *LENGTHS_OF_PARTS])
 def test_the_longest_context_is_the_one_that_vllm_derives(changed: dict[str, Any], expected: int | None) -> None:
     assert columns({**LLAMA, **changed}).get("max_position") == expected
+
+
+@pytest.mark.parametrize(("changed", "newest", "before", "in_sglang"), LENGTHS_OF_ENGINES)
+def test_engines_that_derive_another_longest_context_have_their_own(
+    changed: dict[str, Any], newest: int, before: int, in_sglang: int
+) -> None:
+    found = columns({**LLAMA, **changed})
+    assert found["max_position"] == newest
+    assert found.get("max_position_in_vllm_0_29") == (before if before != newest else None)
+    assert found.get("max_position_in_sglang") == (in_sglang if in_sglang != newest else None)
 
 
 @pytest.mark.parametrize(

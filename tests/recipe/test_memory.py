@@ -19,12 +19,14 @@ from constructs_optim.recipe import (
 )
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.memory import (
     _batch,
     context,
     context_name,
     estimate,
     longest_request,
+    model_context,
     weights_gb,
 )
 from constructs_optim.recipe.rules import check
@@ -212,6 +214,41 @@ def test_a_context_length_that_fits_only_at_best_is_advised_against() -> None:
     assert message.startswith(f"environment.{MAX_MODEL_LEN} = 108000: one request of 108000 tokens needs 14.2 GB")
     assert "so the server might not start. " in message
     assert f"Set {MAX_MODEL_LEN} to 99328 or less, or choose an instance type with more accelerator memory" in message
+
+
+@pytest.mark.parametrize(
+    ("server", "longest"),
+    [
+        (Server.vllm(), 40_960),
+        (Server.vllm(container_version="0.29"), 131_072),
+        (Server.lmi(container_version="0.36.0-lmi24"), 131_072),
+        (Server.sglang(), 32_768),
+    ],
+)
+def test_the_release_of_the_server_decides_on_the_longest_context(server: ServerSettings, longest: int) -> None:
+    recorded = RecordedModel(
+        revision=COMMIT, architectures=("LlamaForCausalLM",), model_type="llama", parameters_billion=1.2,
+        weight_bits=16, layers=16, key_value_heads=8, head_dimension=64, hidden_size=2048, attention_heads=32,
+        max_position=40_960, max_position_in_vllm_0_29=131_072, max_position_in_sglang=32_768, stored_gb=2.4,
+    )  # fmt: skip
+    arguments = recipe(
+        model=Model.huggingface("acme/mine", revision=COMMIT),
+        techniques=[],
+        instance_type="ml.g6e.xlarge",
+        containers=Lock(models={"acme/mine": recorded}),
+    )
+    own = Recipe(**{**arguments, "server": server})
+    assert (model_context(own), longest_request(own)) == (longest, longest)
+    for length in (longest, longest + 1):
+        asked = server.model_copy(update={"context_length": length})
+        refused = [each.rule for each in check(Recipe(**{**arguments, "server": asked}))]
+        assert refused == (["OPT056"] if length > longest else [])
+
+
+def test_recorded_positions_replace_those_of_the_catalog() -> None:
+    known = ModelRow("acme/mine", family="", max_position=40_960, max_position_in_vllm_0_29=131_072)
+    assert RecordedModel(max_position=8192).row("acme/mine", known).max_position_in_vllm_0_29 is None
+    assert RecordedModel(weight_bits=16).row("acme/mine", known).max_position_in_vllm_0_29 == 131_072
 
 
 def test_a_model_beside_which_no_chat_fits_is_refused() -> None:

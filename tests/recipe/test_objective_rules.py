@@ -30,6 +30,7 @@ def intended(
 
 GOOD: dict[str, list[Feasibility | Intended]] = {
     "OPT231": [feasible(context_length=1300), feasible({"input_tokens": 10**6})],
+    "OPT301": [feasible(), feasible(task="generate")],
     "OPT232": [
         feasible({"time_to_first_token": "50ms"}, time_to_first_token_ms=50.0),
         feasible({"time_to_first_token": 1}),
@@ -52,6 +53,7 @@ GOOD: dict[str, list[Feasibility | Intended]] = {
     ],
 }
 BAD: list[tuple[str, Feasibility | Intended, str, str]] = [
+    ("OPT301", feasible(task="embed"), "objectives", "evaluate() with requirements"),
     ("OPT231", feasible(context_length=1299), "objectives.input_tokens", "at most 1299 tokens"),
     (
         "OPT232",

@@ -36,7 +36,7 @@ def test_a_job_quantizes_the_copy_and_the_newest_vllm_serves_what_it_makes(schem
     assert (job.source, job.model_channel, job.kind) == (ArtifactSource(job=0), "model", "TrainingJob")
     assert job.image == "pytorch-training:2.10.0-gpu-py313"
     algorithm = job.request["AlgorithmSpecification"]
-    assert algorithm["ContainerArguments"] == ["quantize.py", "quantizing.txt"]
+    assert algorithm["ContainerArguments"] == ["training/quantize.py", "training/quantizing.txt"]
     assert {metric["Name"] for metric in algorithm["MetricDefinitions"]} >= {"quantization:weight_error"}
     settings = QuantizationSettings.from_strings(job.request["HyperParameters"])
     assert settings == QuantizationSettings(scheme=scheme)

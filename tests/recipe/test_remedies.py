@@ -97,6 +97,7 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT212", "techniques[0].training_data"): ("DataCapture(requests=True, responses=True)",),
     ("OPT212", "techniques[0].training_data.encryption_key"): ("data_capture without encryption_key, or a copy",),
     ("OPT250", "environment.NOTE"): ("the value without this line",),
+    ("OPT296", "model"): ("a JumpStart model for speech recognition",),
     ("OPT289", "model"): ("another model", "SpeculativeDecoding.speculator(model=...) of the model"),
     ("OPT290", "model"): ("the model's weights in 16 bits",),
     ("OPT291", "model"): ("review the Python files", "another model"),
@@ -114,7 +115,8 @@ def replaced(of: Any, path: list[str | int], value: Any) -> Any:
         return value
     first, *rest = path
     if isinstance(of, list | tuple):
-        return [replaced(each, rest, value) if index == first else each for index, each in enumerate(of)]
+        changed = [replaced(each, rest, value) if index == first else each for index, each in enumerate(of)]
+        return [each for each in changed if each is not None]
     if isinstance(of, dict):
         inner = replaced(of.get(first), rest, value)
         return {
@@ -208,7 +210,7 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
         yield "spot", at(path, False)
     if fix.startswith('{"NAME"'):
         yield fix, at(path, ast.literal_eval(fix))
-    if found := re.match(r"^environment=(\{.*?\})", fix):
+    if found := re.match(r"^environment=(\{.*\})", fix):
         yield found[1], {**given, "environment": {**(given.get("environment") or {}), **ast.literal_eval(found[1])}}
     if fix.startswith("a string, or"):
         yield "a string", at(path, "value")

@@ -32,6 +32,7 @@ from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.rules import all_rules, check, warnings
 from constructs_optim.recipe.servers import Adapters, Server, ServerSettings
+from constructs_optim.recipe.tasks import TaskName
 from constructs_optim.recipe.techniques.captured import CapturedTraffic
 
 from .recipes import LLAMA_70B, recipe
@@ -104,6 +105,14 @@ def _of_method(name: str, **quantization: Any) -> dict[str, Any]:
 def _of_type(name: str, **columns: Any) -> dict[str, Any]:
     """A recipe of a model whose recorded config.json names this model type."""
     return _of_architecture("LlamaForCausalLM", model_type=name, **columns)
+
+
+_OVERRIDES = '{"architectures": ["Qwen3ForSequenceClassification"], "classifier_from_token": ["no", "yes"]}'
+
+
+def _for_task(task: TaskName, name: str, **columns: Any) -> dict[str, Any]:
+    """A recipe of a model with an architecture, which declares a task."""
+    return {**_of_architecture(name, **columns), "model": _hub("acme/mine", task=task)}
 
 
 def _split(**parts: Split) -> dict[str, Any]:
@@ -338,6 +347,26 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {**_of_type("gemma2"), "environment": {"SM_VLLM_DTYPE": "bfloat16"}},
         {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "half"}},
         {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "float32"}, "instance_type": "ml.g4dn.12xlarge"},
+    ],
+    "OPT296": [_of_architecture("BertModel"), _of_architecture("Qwen3ForCausalLM")],
+    "OPT297": [
+        {**_of_architecture("BertModel"), "server": Server.vllm()},
+        {**_of_architecture("LlamaForCausalLM"), "server": Server.sglang()},
+    ],
+    "OPT298": [
+        {**_of_architecture("BertModel"), "environment": {"SM_VLLM_RUNNER": "pooling"}},
+        _for_task("embed", "Qwen3ForCausalLM"),
+        _for_task("rerank", "XLMRobertaForSequenceClassification", labels=1),
+        _for_task("classify", "BertForSequenceClassification", labels=3),
+        {**_for_task("rerank", "Qwen3ForCausalLM"), "environment": {"SM_VLLM_HF_OVERRIDES": _OVERRIDES}},
+    ],
+    "OPT299": [
+        _for_task("embed", "Qwen3ForCausalLM"),
+        {
+            **_for_task("embed", "Qwen3ForCausalLM"),
+            "techniques": [Quantization.fp8_dynamic(checkpoint=Model.s3("s3://models/embedder-fp8/"))],
+        },
+        {**_for_task("embed", "Qwen3ForCausalLM"), "environment": {"SM_VLLM_QUANTIZATION": "fp8"}},
     ],
     "OPT274": [
         {"environment": {"SM_VLLM_QUANTIZATION": "awq"}},
@@ -741,6 +770,18 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT291", _of_type("acme"), "model", "do not know acme, the type of acme/mine"),
     ("OPT292", {**_of_type("gemma3"), "environment": {"SM_VLLM_DTYPE": "half"}}, "environment.SM_VLLM_DTYPE", "does not run gemma3 models in float16"),
     ("OPT292", {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "bfloat16"}, "instance_type": "ml.g4dn.12xlarge"}, "environment.SM_VLLM_DTYPE", "has no bfloat16"),
+    ("OPT296", _of_architecture("WhisperForConditionalGeneration"), "model", "huggingface-asr-whisper-large-v3"),
+    ("OPT297", {**_of_architecture("BertModel"), "server": Server.lmi()}, "server", "Server.vllm(), or leave server out"),
+    ("OPT297", {**_of_architecture("Qwen2Model"), "server": Server.sglang()}, "server", "does not serve embeddings here"),
+    ("OPT298", _for_task("generate", "BertModel"), "model.task", 'task="embed", or leave it out'),
+    ("OPT298", _for_task("rerank", "BertForSequenceClassification", labels=3), "model.task", 'task="classify", or leave it out'),
+    ("OPT298", _for_task("classify", "BertForSequenceClassification", labels=1), "model.task", 'task="rerank", or leave it out'),
+    ("OPT298", _for_task("rerank", "Qwen3ForCausalLM"), "model.task", "classifier_from_token"),
+    ("OPT298", {**_of_architecture("Qwen3ForCausalLM"), "environment": {"SM_VLLM_RUNNER": "pooling"}}, "environment.SM_VLLM_RUNNER", 'task="embed"'),
+    ("OPT298", {**_of_architecture("BertModel"), "environment": {"SM_VLLM_RUNNER": "generate"}}, "environment.SM_VLLM_RUNNER", "leave it out"),
+    ("OPT299", {**_for_task("embed", "Qwen3ForCausalLM"), "techniques": [Quantization.awq()]}, "techniques[0]", 'environment={"SM_VLLM_QUANTIZATION": "fp8"}'),
+    ("OPT299", {**_for_task("embed", "Qwen3ForCausalLM"), "techniques": [KvCache.fp8()]}, "techniques[0]", "leave it out"),
+    ("OPT299", {**_of_architecture("BertModel"), "techniques": [SpeculativeDecoding.ngram()]}, "techniques[0]", "this model generates none"),
     ("OPT290", _of_method("eetq"), "model", "in 16 bits, FP8, or AWQ"),
     ("OPT290", {**_of_method("qoq"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load the weights of acme/mine"),
     ("OPT290", _of_method("fbgemm_fp8"), "model", 'environment={"SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}'),

@@ -60,8 +60,8 @@ def test_medusa_heads_on_a_fine_tuned_model_are_two_training_jobs() -> None:
     assert first.source == HubSource(model_id="huggingface-llm-mistral-7b", version="2.0.0")
     assert second.source == ArtifactSource(job=0)
     assert (first.model_channel, second.model_channel) == ("model", "finetuned")
-    assert first.request["AlgorithmSpecification"]["ContainerArguments"][0] == "fine_tune.py"
-    assert second.request["AlgorithmSpecification"]["ContainerArguments"][0] == "train_heads.py"
+    assert first.request["AlgorithmSpecification"]["ContainerArguments"][0] == "training/fine_tune.py"
+    assert second.request["AlgorithmSpecification"]["ContainerArguments"][0] == "training/train_heads.py"
     assert [technique.label for technique in result.techniques] == ["fine-tuning (lora)", "5 Medusa heads"]
     assert result.container.model == ArtifactSource(job=1), "the heads' artifact holds the model as well"
     assert result.container.is_native
@@ -270,8 +270,8 @@ def test_the_command_of_a_job_has_room_and_does_not_depend_on_its_files_names() 
     recipe = Recipe(model=copying, techniques=[quantized], instance_type="ml.g5.12xlarge", region="us-west-2")
     started = [job.request["AlgorithmSpecification"] for job in plan(recipe).jobs]
     assert [each["ContainerArguments"] for each in started] == [
-        ["copy_model.py", "copying.txt"],
-        ["quantize.py", "quantizing.txt"],
+        ["training/copy_model.py", "training/copying.txt"],
+        ["training/quantize.py", "training/quantizing.txt"],
     ]
     (command,) = {each["ContainerEntrypoint"][-1] for each in started}
     assert len(command) <= 256 - 20

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from inspect import signature
+
 import pytest
 
-from constructs_optim.recipe import Model, Recipe
+from constructs_optim.recipe import KvCache, Model, Quantization, Recipe
 from constructs_optim.recipe.catalog import engine_arguments, server_variables
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.variable_rules import _is_misspelled
@@ -23,7 +26,7 @@ ORDINARY = """
     TRITON_CACHE_DIR RAY_DEDUP_LOGS RAY_memory_monitor_refresh_ms XDG_CACHE_HOME
     HTTP_PROXY HTTPS_PROXY NO_PROXY https_proxy no_proxy SSL_CERT_FILE REQUESTS_CA_BUNDLE PIP_INDEX_URL
     AWS_REGION AWS_DEFAULT_REGION AWS_STS_REGIONAL_ENDPOINTS S3_ENDPOINT_URL
-    SAGEMAKER_PROGRAM SAGEMAKER_SUBMIT_DIRECTORY SAGEMAKER_MODEL_SERVER_WORKERS SAGEMAKER_ENV ENDPOINT_SERVER_TIMEOUT
+    SAGEMAKER_MODEL_SERVER_WORKERS SAGEMAKER_ENV ENDPOINT_SERVER_TIMEOUT
     MODEL MODEL_CACHE_ROOT MODEL_NAME PORT HOST API_KEY OPENAI_API_KEY EOS_TOKEN CONFIG SEED DEVICE TEAM STAGE
     NODE_RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK RANK OTEL_SERVICE_NAME OTEL_EXPORTER_OTLP_ENDPOINT
     STANDARD_AUTO_INSTALL_REQ JAVA_OPTS MAX_JOBS
@@ -60,7 +63,30 @@ UNREAD: list[tuple[str, ServerSettings, str]] = [
     ("SM_NUM_GPUS", VLLM, "Set SM_VLLM_TENSOR_PARALLEL_SIZE, or leave it out"),
     ("MAX_INPUT_LENGTH", VLLM, "it is a variable of Text Generation Inference"),
     ("MAX_TOTAL_TOKENS", VLLM, "Set SM_VLLM_MAX_MODEL_LEN"),
-    ("QUANTIZE", VLLM, "Server.text_generation_inference()"),
+    ("MAX_TOTAL_TOKENS", SGLANG, "Set SM_SGLANG_CONTEXT_LENGTH, or leave it out"),
+    ("MAX_INPUT_TOKENS", SGLANG, "SM_SGLANG_CONTEXT_LENGTH, which limits a prompt and its completion together"),
+    ("MAX_BATCH_PREFILL_TOKENS", VLLM, "Set SM_VLLM_MAX_NUM_BATCHED_TOKENS, or leave it out"),
+    ("MAX_BATCH_PREFILL_TOKENS", SGLANG, "Set SM_SGLANG_MAX_PREFILL_TOKENS, or leave it out"),
+    ("MAX_BATCH_TOTAL_TOKENS", LMI, "Leave it out: the engine makes its KV cache as large as the memory allows"),
+    ("MAX_CONCURRENT_REQUESTS", VLLM, "Server.lmi() or Server.text_generation_inference()"),
+    ("NUM_SHARD", LMI, "Set OPTION_TENSOR_PARALLEL_DEGREE, or leave it out"),
+    ("CUDA_MEMORY_FRACTION", SGLANG, "Set SM_SGLANG_MEM_FRACTION_STATIC, or leave it out"),
+    ("TENSOR_PARALLEL_DEGREE", VLLM, "Set SM_VLLM_TENSOR_PARALLEL_SIZE, or leave it out"),
+    ("TENSOR_PARALLEL_DEGREE", TGI, "Set SM_NUM_GPUS, or leave it out"),
+    (
+        "HF_TRUST_REMOTE_CODE",
+        VLLM,
+        "SM_VLLM_TRUST_REMOTE_CODE, which Model.huggingface(..., allow_code=True) also sets",
+    ),
+    ("HF_MODEL_REVISION", LMI, "Leave it out: the recipe states the commit"),
+    ("MODEL_ID", LMI, "Leave it out: the server loads the recipe's model"),
+    ("MESSAGES_API_ENABLED", VLLM, "Leave it out: the server has OpenAI's chat completions"),
+    ("KV_CACHE_DTYPE", VLLM, "Leave it out: techniques=[KvCache.fp8()]"),
+    ("HF_TASK", SGLANG, "Leave it out: the server generates text"),
+    ("HF_OPTIMUM_BATCH_SIZE", VLLM, "it is a variable of the Hugging Face inference toolkit"),
+    ("SAGEMAKER_PROGRAM", VLLM, "Leave it out: the server runs no inference script"),
+    ("VALIDATION_WORKERS", VLLM, "Leave it out, or set server=Server.text_generation_inference()"),
+    ("QUANTIZE", VLLM, "Leave it out: the engine reads the format of quantized weights from config.json"),
     ("QUANTIZE", LMI, "Set OPTION_QUANTIZE"),
     ("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", VLLM, "it is a variable of SGLang"),
     ("SERVING_FAIL_FAST", VLLM, "it is a variable of Large Model Inference"),
@@ -77,6 +103,20 @@ UNREAD: list[tuple[str, ServerSettings, str]] = [
     ("OPTION_TENSOR_PARALEL_DEGREE", LMI, "Did you mean OPTION_TENSOR_PARALLEL_DEGREE?"),
     ("QUANTISE", TGI, "Did you mean QUANTIZE?"),
 ]
+# Values of engine arguments.
+ACCEPTED = {
+    "dtype": "bfloat16",
+    "gpu_memory_utilization": "0.9",
+    "max_model_len": "4096",
+    "max_num_batched_tokens": "16384",
+    "max_num_seqs": "64",
+    "max_prefill_tokens": "16384",
+    "mem_fraction_static": "0.9",
+    "pipeline_parallel_size": "1",
+    "quantize": "fp8",
+    "tensor_parallel_size": "8",
+    "trust_remote_code": "true",
+}
 
 
 @pytest.mark.parametrize(("name", "server", "part"), UNREAD)
@@ -86,6 +126,35 @@ def test_a_variable_that_the_server_does_not_read_is_advised_against(
     (found,) = advice(name, server, "true")
     assert found.startswith(f"environment.{name} = 'true': ")
     assert part in found
+
+
+@pytest.mark.parametrize("server", [VLLM, SGLANG, LMI], ids=lambda server: server.name)
+@pytest.mark.parametrize("name", server_variables.counterparts())
+def test_what_advice_on_a_variable_of_another_server_names_works(name: str, server: ServerSettings) -> None:
+    row, found = server_variables.counterparts()[name], advice(name, server)
+    reading = [each for each in by_name() if server_variables.is_read(each, name)]
+    is_of_toolkits = server is not LMI and bool(server_variables.toolkits_with(name))
+    assert len(found) == (server.name not in reading and bool(reading or is_of_toolkits))
+    for meant in re.findall(r"Set (\w+)", " ".join(found)):
+        recipe = recipe_with(meant, server, ACCEPTED[str(row.argument_of(server.name))])
+        assert check(recipe) == []
+        assert advice(meant, server) == []
+    for other in re.findall(r"Server\.(\w+)\(\)", " ".join(found)):
+        assert advice(name, getattr(Server, other)()) == []
+    model = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", accept_eula=True)
+    for technique in re.findall(r"techniques=\[(.*?)\]", row.instead):
+        techniques = [eval(technique, {"KvCache": KvCache, "Quantization": Quantization})]
+        assert check(Recipe(model, techniques, "ml.p5.48xlarge", "us-west-2")) == []
+    for option in re.findall(r"Model\.huggingface\(\.\.\., (\w+)=", f"{row.instead} {row.meaning}"):
+        assert option in signature(Model.huggingface).parameters
+
+
+def test_a_token_of_the_hub_belongs_to_the_job_that_copies() -> None:
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_API_TOKEN"):
+        (refused,) = check(recipe_with(name, VLLM, f"hf_{'x' * 34}"))
+        assert (refused.rule, refused.value) == ("OPT034", "(not shown)")
+        assert "leave it out: only the job that copies a model reads a token" in refused.suggestion
+    assert check(recipe_with("TEAM", VLLM)) == []
 
 
 def test_a_variable_with_three_other_letters_is_another_one() -> None:

@@ -89,7 +89,7 @@ def test_a_prompts_file_that_does_not_exist_fails_the_evaluation(
     uri: str, s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(completions, "client", lambda service: s3)
-    with pytest.raises(DeploymentError, match=f"the file {uri} with the gate's prompts does not exist"):
+    with pytest.raises(DeploymentError, match=f"the file {uri} with the evaluation's prompts does not exist"):
         evaluated(s3, uri, 1)
 
 
@@ -114,5 +114,5 @@ def test_completions_that_are_stored_are_not_made_again(
     if len(answers) == 2:
         assert evaluated(s3, prompts, 2)
     else:
-        with pytest.raises(DeploymentError, match="with the gate's prompts does not exist"):
+        with pytest.raises(DeploymentError, match="with the evaluation's prompts does not exist"):
             evaluated(s3, prompts, 2)

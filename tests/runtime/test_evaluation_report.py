@@ -10,7 +10,7 @@ import pytest
 from constructs_optim.runtime.evaluation.benchmark_output import Level
 from constructs_optim.runtime.evaluation.differences import Difference
 from constructs_optim.runtime.evaluation.evaluated_fleet import Fleet
-from constructs_optim.runtime.evaluation.evaluation_report import markdown, result
+from constructs_optim.runtime.evaluation.evaluation_report import Measurement, markdown, result
 from constructs_optim.runtime.evaluation.gate import Findings
 from constructs_optim.runtime.requests.run_properties import EvaluationRequest, Gate
 
@@ -35,7 +35,7 @@ def level(**changed: Any) -> Level:
 
 
 def test_the_result_names_the_subject() -> None:
-    of_variant = result(asked(variant_name="AllTraffic"), fleet(), [level()], JOB)["subject"]
+    of_variant = result(asked(variant_name="AllTraffic"), fleet(), Measurement.of_job(JOB, [level()]))["subject"]
     assert of_variant == {
         "label": "chat",
         "endpoint_name": "chat",
@@ -45,14 +45,16 @@ def test_the_result_names_the_subject() -> None:
         "instance_count": 2,
         "copies": 2,
     }
-    of_component = result(asked(inference_component_name="chat-llama"), fleet(count=0.25), [level()], JOB)["subject"]
+    of_component = result(
+        asked(inference_component_name="chat-llama"), fleet(count=0.25), Measurement.of_job(JOB, [level()])
+    )["subject"]
     assert (of_component["inference_component_name"], of_component["instance_count"]) == ("chat-llama", 1)
     assert "variant_name" not in of_component
 
 
 def test_the_result_has_the_workload_with_which_it_was_measured() -> None:
     parameters = {"request_count": "400", "tokenizer": "Qwen/Qwen3-32B", "streaming": True, "extra": {"a": 1}}
-    found = result(asked(workload={"parameters": parameters}), fleet(), [level()], JOB)
+    found = result(asked(workload={"parameters": parameters}), fleet(), Measurement.of_job(JOB, [level()]))
     assert found["workload"] == {
         "prompts": 400,
         "tool": "aiperf, by the benchmark job job",
@@ -62,13 +64,13 @@ def test_the_result_has_the_workload_with_which_it_was_measured() -> None:
         "tokens_counted_by": "tokenizer",
         "tokenizer": "Qwen/Qwen3-32B",
     }
-    assert "tokenizer" not in result(asked(), fleet(), [level()], JOB)["workload"]
+    assert "tokenizer" not in result(asked(), fleet(), Measurement.of_job(JOB, [level()]))["workload"]
 
 
 def test_the_result_has_its_price_only_if_that_is_known() -> None:
     price = {"instance_price_per_hour": 14.18, "discount": 0.2, "source": "stated"}
-    assert result(asked(discount=0.2), fleet(), [level()], JOB)["price"] == price
-    assert "price" not in result(asked(), fleet(price_per_hour=None), [level()], JOB)
+    assert result(asked(discount=0.2), fleet(), Measurement.of_job(JOB, [level()]))["price"] == price
+    assert "price" not in result(asked(), fleet(price_per_hour=None), Measurement.of_job(JOB, [level()]))
 
 
 @pytest.mark.parametrize(
@@ -76,18 +78,24 @@ def test_the_result_has_its_price_only_if_that_is_known() -> None:
     [(JOB, "2026-11-26T00:00:00+00:00"), ({**JOB, "StartTime": dt.datetime(2026, 11, 27)}, "2026-11-27T00:00:00")],
 )
 def test_an_evaluation_started_with_its_job_or_was_created_then(job: dict[str, Any], started: str) -> None:
-    assert result(asked(), fleet(), [level()], job)["started"] == started
+    assert result(asked(), fleet(), Measurement.of_job(job, [level()]))["started"] == started
 
 
 def test_the_result_has_the_notes_of_all_parts() -> None:
     excluded = "At 8 users, latencies and rates exclude 3 requests that were sent before every user had its first"
-    found = result(asked(), fleet(), [level(left_out=3), level(concurrency=9)], JOB, notes=["Another note."])
+    found = result(
+        asked(), fleet(), Measurement.of_job(JOB, [level(left_out=3), level(concurrency=9)], ["Another note."])
+    )
     assert found["notes"] == ["A note.", "Another note.", f"{excluded} response."]
 
 
 def test_the_result_says_who_counted_the_tokens() -> None:
     counted = level(server_counted={"output": 0.031, "input": -0.052}, uncounted=7)
-    found = result(asked(workload={"parameters": {"benchmark_duration": "90"}}), fleet(notes=()), [counted], JOB)
+    found = result(
+        asked(workload={"parameters": {"benchmark_duration": "90"}}),
+        fleet(notes=()),
+        Measurement.of_job(JOB, [counted]),
+    )
     rates = "Rates, inter-token latency, and prices use the server's count."
     assert found["notes"] == [
         f"At 8 users, the server counted 3.1% more output tokens than aiperf's tokenizer. {rates}",
@@ -104,12 +112,15 @@ def test_the_result_says_who_counted_the_tokens() -> None:
         "tokens_counted_by": "server",
     }
     for unremarkable in ({"output": None}, {"output": 0.02}):
-        assert result(asked(), fleet(notes=()), [level(server_counted=unremarkable)], JOB)["notes"] == []
+        assert (
+            result(asked(), fleet(notes=()), Measurement.of_job(JOB, [level(server_counted=unremarkable)]))["notes"]
+            == []
+        )
 
 
 def test_the_result_has_the_numbers_of_each_concurrency_and_not_its_requests() -> None:
     first, second = level(errors={"429": 3}), level(concurrency=16, left_out=2)
-    levels = result(asked(), fleet(), [first, second], JOB)["levels"]
+    levels = result(asked(), fleet(), Measurement.of_job(JOB, [first, second]))["levels"]
     assert [(each["concurrency"], each["seconds"], each["errors"], each["left_out"]) for each in levels] == [
         (8, 60.0, {"429": 3}, 0),
         (16, 60.0, {}, 2),
@@ -133,7 +144,7 @@ def test_the_page_has_a_column_for_each_metric_in_this_order() -> None:
         "time_to_first_token_p50": "TTFT p50 (ms)",
     }
     metrics = {name: float(number) for number, name in enumerate(names, 1)}
-    page = markdown(result(asked(), fleet(), [level(metrics=metrics)], JOB), NOTHING).splitlines()
+    page = markdown(result(asked(), fleet(), Measurement.of_job(JOB, [level(metrics=metrics)])), NOTHING).splitlines()
     assert page[4] == f"| users | {' | '.join(reversed(names.values()))} |"
     assert page[6] == "| 8 | 11 | 10 | 9 | 8 | 7 | 6 | 5 | 4 | 3 | 2 | 1 |"
 
@@ -146,7 +157,7 @@ def test_the_page_says_how_many_measurements_the_verdict_has() -> None:
 
 def document(**changed: Any) -> dict[str, Any]:
     metrics = {"time_to_first_token_p50": 81.25, "client_invocations": 400, "acceptance_length": 2.5}
-    return result(asked(), fleet(**changed), [level(metrics=metrics)], JOB)
+    return result(asked(), fleet(**changed), Measurement.of_job(JOB, [level(metrics=metrics)]))
 
 
 def test_the_page_has_a_row_for_each_concurrency_and_a_column_for_each_known_metric() -> None:
@@ -164,7 +175,7 @@ def test_the_page_has_a_row_for_each_concurrency_and_a_column_for_each_known_met
 
 
 def test_the_page_of_a_recipe_without_speculation_has_no_columns_of_it() -> None:
-    page = markdown(result(asked(), fleet(price_per_hour=None, notes=()), [level()], JOB), NOTHING)
+    page = markdown(result(asked(), fleet(price_per_hour=None, notes=()), Measurement.of_job(JOB, [level()])), NOTHING)
     assert "acceptance length" not in page
     assert "drafts" not in page
     assert page.endswith("| 8 | 400 |\n"), "neither a price nor notes follow"

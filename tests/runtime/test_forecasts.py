@@ -15,7 +15,7 @@ from constructs_optim.runtime.errors import InvalidEvent
 from constructs_optim.runtime.evaluation.benchmark_output import Level
 from constructs_optim.runtime.evaluation.differences import Measured
 from constructs_optim.runtime.evaluation.evaluated_fleet import Fleet
-from constructs_optim.runtime.evaluation.evaluation_report import markdown, result
+from constructs_optim.runtime.evaluation.evaluation_report import Measurement, markdown, result
 from constructs_optim.runtime.evaluation.forecasts import missed, outside
 from constructs_optim.runtime.evaluation.gate import find, judge
 from constructs_optim.runtime.requests.properties import validate
@@ -105,7 +105,7 @@ def test_a_required_forecast_refuses_a_slower_deployment_of_what_it_is_of(
 def test_the_report_has_both_and_what_to_do_about_a_miss() -> None:
     fleet = Fleet("a" * 64, "ml.g5.12xlarge", 2.0, 4, None, "", ())
     job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
-    document = result(request(), fleet, [Level(25, 60.0, levels(812.0)[25], {})], job)
+    document = result(request(), fleet, Measurement.of_job(job, [Level(25, 60.0, levels(812.0)[25], {})]))
     assert document["forecast"] == [
         {
             "concurrency": 25,
@@ -142,7 +142,7 @@ def test_the_result_has_the_requests_or_the_duration_of_the_workload(
     fleet = Fleet("a" * 64, "ml.g5.12xlarge", 2.0, 4, None, "", ())
     job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
     asked = request().model_copy(update={"workload": {"parameters": parameters}})
-    workload = result(asked, fleet, [], job)["workload"]
+    workload = result(asked, fleet, Measurement.of_job(job, []))["workload"]
     assert {name: workload[name] for name in ("prompts", "requests", "seconds") if name in workload} == expected
 
 
@@ -150,9 +150,9 @@ def test_the_result_says_how_much_the_server_s_counts_of_tokens_differ_from_the_
     fleet = Fleet("a" * 64, "ml.g5.12xlarge", 1.0, 1, None, "", ())
     job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
     level = Level(1, 60.0, {}, {})
-    assert result(request(), fleet, [level], job)["workload"]["tokens_counted_by"] == "tokenizer"
+    assert result(request(), fleet, Measurement.of_job(job, [level]))["workload"]["tokens_counted_by"] == "tokenizer"
     counted = Level(8, 60.0, {}, {}, server_counted={"input": 0.01, "output": -0.1})
-    document = result(request(), fleet, [level, counted], job)
+    document = result(request(), fleet, Measurement.of_job(job, [level, counted]))
     assert document["workload"]["tokens_counted_by"] == "server"
     (note,) = (each for each in document["notes"] if "counted" in each)
     assert note.startswith("At 8 users, the server counted 10.0% fewer output tokens than aiperf's tokenizer.")
@@ -161,7 +161,11 @@ def test_the_result_says_how_much_the_server_s_counts_of_tokens_differ_from_the_
 def test_the_result_says_how_many_responses_have_no_count_of_tokens() -> None:
     fleet = Fleet("a" * 64, "ml.g5.12xlarge", 1.0, 1, None, "", ())
     job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
-    document = result(request(), fleet, [Level(8, 60.0, {}, {}, server_counted={"output": None}, uncounted=3)], job)
+    document = result(
+        request(),
+        fleet,
+        Measurement.of_job(job, [Level(8, 60.0, {}, {}, server_counted={"output": None}, uncounted=3)]),
+    )
     assert document["workload"]["tokens_counted_by"] == "server"
     (note,) = (each for each in document["notes"] if "counted" in each)
     assert note.startswith("At 8 users, neither the server nor aiperf counted the tokens of 3 responses")
@@ -171,7 +175,7 @@ def test_the_result_says_how_many_responses_have_no_count_of_tokens() -> None:
 def test_what_is_measured_of_another_fleet_is_not_compared() -> None:
     fleet = Fleet("a" * 64, "ml.g5.12xlarge", 1.0, 1, None, "", ())
     job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
-    document = result(request(), fleet, [Level(25, 60.0, levels(812.0)[25], {})], job)
+    document = result(request(), fleet, Measurement.of_job(job, [Level(25, 60.0, levels(812.0)[25], {})]))
     assert "forecast" not in document
     (note,) = document["notes"]
     assert note.startswith("Not compared with the forecast: the forecast is for 4 copies on ml.g5.12xlarge, but 1 copy")

@@ -480,7 +480,7 @@ def test_completions_are_compared_with_the_references_of_the_prompts_if_any_has_
     misses = judge(request(gate(quality=QUALITY)), after, before, "run").misses
     assert len(misses) == (1 if any(references) else 0)
     # Whatever weights they came from.
-    assert all("completions differ from the reference completions" in miss for miss in misses)
+    assert all("completions differ from the references in the file" in miss for miss in misses)
 
 
 @pytest.mark.parametrize(("is_now", "was_before"), [(True, True), (True, False), (False, True), (False, False)])

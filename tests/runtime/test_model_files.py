@@ -52,6 +52,8 @@ def test_the_weights_are_those_beside_the_configuration(names: list[str], expect
             "cache of huggingface_hub",
             "hf download",
         ),
+        # With the names of branches in place of commits.
+        (["models--acme--llama/snapshots/main/config.json", "models--acme--llama/refs/main"], "cache", "hf download"),
         ([f"snapshots/{COMMIT}/config.json", f"snapshots/{COMMIT}/model.safetensors"], "cache", "--local-dir"),
         (["config.json", "__0_0.distcp", "__1_0.distcp", ".metadata"], "checkpoint of training", "save_pretrained"),
         (
@@ -69,6 +71,16 @@ def test_the_weights_are_those_beside_the_configuration(names: list[str], expect
         (["config.json", *TOKENIZER, "model.safetensors.index.json"], "there are no weights", "beside config.json"),
         (["config.json", "original/model.safetensors"], "there are no weights", "beside config.json"),
         (["config.json", "pytorch_model.bin"], "pickle files only", "safetensors"),
+        (["config.json", PARTS[1]], f"is incomplete: it lacks {PARTS[0]}", "upload the missing files"),
+        (["params.json", "consolidated-00001-of-00002.safetensors"], "lacks consolidated-00002-of-00002", "upload"),
+        # deepseek-ai/DeepSeek-V3 counts its parts in six digits.
+        (["config.json", "model-00002-of-000002.safetensors"], "lacks model-00001-of-000002.safetensors", "upload"),
+        (
+            ["config.json", "model-00002-of-00006.safetensors"],
+            "model-00001-of-00006.safetensors, model-00003-of-00006.safetensors, model-00004-of-00006.safetensors and "
+            "2 more",
+            "upload",
+        ),
     ],
 )
 def test_a_folder_that_no_engine_loads_is_named_for_what_it_is(names: list[str], reason: str, fix: str) -> None:
@@ -86,6 +98,11 @@ def test_a_folder_that_no_engine_loads_is_named_for_what_it_is(names: list[str],
         # A merged model beside the adapter it was made with.
         [*MODEL, "adapter_config.json", "adapter_model.safetensors"],
         [*MODEL, "checkpoint-500/optimizer.pt", "runs/events"],
+        # openai/gpt-oss-20b counts from 0 to the number itself, and other models to the one before.
+        ["config.json", *(f"model-0000{number}-of-00002.safetensors" for number in (0, 1, 2))],
+        ["config.json", *(f"model-0000{number}-of-00002.safetensors" for number in (0, 1))],
+        # Saved again in other parts, of which some of the old ones are left.
+        [*MODEL, "model-00002-of-00003.safetensors"],
         [*MODEL, "model.Q4_K_M.gguf", "original/consolidated.00.pth", "pytorch_model.bin"],
     ],
 )

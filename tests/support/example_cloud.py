@@ -10,6 +10,7 @@ from pathlib import Path
 from constructs_optim_local.cloud import LocalCloud
 
 from .hub_documents import write_document
+from .uploaded_models import upload_model
 
 HUB = {
     "huggingface-llm-mistral-7b": ("2.0.0",),
@@ -22,14 +23,15 @@ GATES = ("GatedBucket", "HostingEulaUri")
 PREPACKED = "meta-textgeneration/meta-textgeneration-llama-2-70b/artifacts/inference-prepack/v1.0.0"
 # What the examples take for granted.
 OBJECTS = {
-    "models-of-mine": ("assistant/model.safetensors", "batch/model.safetensors", "adapters/sql.tar.gz"),
-    "my-models": ("chat-12b/model.safetensors",),
+    "models-of-mine": ("adapters/sql.tar.gz",),
+    "my-models": (),
     "my-prompts": ("chat.jsonl",),
     "prompts-of-mine": ("quality.jsonl",),
     "sql-of-mine": ("train/train.jsonl", "validation/validation.jsonl"),
     "chat-captures": (),
     "jumpstart-cache-prod-us-west-2": (f"{PREPACKED}/model.safetensors",),
 }
+MODELS = (("models-of-mine", "assistant"), ("models-of-mine", "batch"), ("my-models", "chat-12b"))
 # Stands for a training job's image: the real training code is in tests/e2e/test_medusa.py.
 IMAGE = """#!/bin/sh
 case "$1" in -m) ;; *) echo weights >model/model.safetensors ;; esac
@@ -59,6 +61,8 @@ def example_cloud(folder: Path) -> Iterator[LocalCloud]:
             for key in keys:
                 body = json.dumps({"prompt": "How many?"}) if key.endswith("jsonl") else key
                 s3.put_object(Bucket=bucket, Key=key, Body=body.encode())
+        for bucket, folder in MODELS:
+            upload_model(s3, bucket, folder)
         running.client("sns").create_topic(Name="pages")
         trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}}]}
         running.client("iam").create_role(

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import boto3
 import pytest
+from aws_cdk import App, Stack
 from botocore.exceptions import (
     ClientError,
     ConnectTimeoutError,
@@ -25,6 +26,7 @@ from botocore.exceptions import (
 from httpx2 import ConnectError, ReadTimeout, RemoteProtocolError, Request, Response
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
+from constructs_optim.constructs.artifacts.optimization_service import TrainingCode
 from constructs_optim.training import copying
 from constructs_optim.training.copying import token_in
 from constructs_optim.training.environment import TrainingEnvironment
@@ -34,7 +36,7 @@ from constructs_optim.training.settings import CopySettings
 from ..support.model_hub import HubModel, ModelHub, serving
 
 COMMIT, SECRET = "c" * 40, "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
-TRAINING = Path(__file__).parents[2] / "constructs_optim" / "training"
+PACKAGE = Path(__file__).parents[2] / "constructs_optim"
 WEIGHTS = bytes(range(256)) * 273
 FILES = {
     "config.json": b'{"model_type": "llama"}',
@@ -65,7 +67,9 @@ class Copy:
     log: list[str]
 
 
-def copied(hub: ModelHub, root: Path, *, environment: dict[str, str] | None = None, **settings: str) -> Copy:
+def copied(
+    hub: ModelHub, root: Path, *, code: Path = PACKAGE, environment: dict[str, str] | None = None, **settings: str
+) -> Copy:
     """Run the job's program in a folder that stands for ``/opt/ml``."""
     configuration = root / "input" / "config"
     configuration.mkdir(parents=True)
@@ -79,7 +83,7 @@ def copied(hub: ModelHub, root: Path, *, environment: dict[str, str] | None = No
         "SAGEMAKER_BASE_DIR": str(root),
         **(environment or {}),
     }
-    program = [sys.executable, str(TRAINING / "copy_model.py")]
+    program = [sys.executable, str(code / "training" / "copy_model.py")]
     ended = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=120, check=False)
     failure = root / "output" / "failure"
     written = {
@@ -102,6 +106,16 @@ def test_what_an_engine_reads_is_copied_with_its_hashes(hub: ModelHub, tmp_path:
     assert sorted(hub.downloads) == sorted(f"acme/llama/{name}" for name in kept)
 
 
+def test_the_code_that_a_stack_uploads_copies_a_model(hub: ModelHub, tmp_path: Path) -> None:
+    app = App(post_cli_context={"aws:cdk:disable-asset-staging": False}, outdir=str(tmp_path / "cdk.out"))
+    TrainingCode(Stack(app, "S"), "Code")
+    app.synth()
+    (code,) = (folder.parent for folder in (tmp_path / "cdk.out").glob("asset.*/training"))
+    copy = copied(hub, tmp_path / "job", code=code)
+    assert copy.failure == ""
+    assert "model[1].safetensors" in copy.files
+
+
 def test_pickles_and_code_are_copied_where_they_are_allowed(hub: ModelHub, tmp_path: Path) -> None:
     copy = copied(hub, tmp_path, allow_pickle="true", allow_code="true")
     assert {"pytorch_model.bin", "modeling_own.py"} <= copy.files.keys()
@@ -119,10 +133,11 @@ READ = (
 
 
 def test_what_no_server_reads_is_left_behind_and_named(hub: ModelHub, tmp_path: Path) -> None:
-    content = {"config.json": b"{}", **{name: name.encode() for name in (*READ, *UNREAD)}}
+    kept = {"config.json": b"{}", "model.safetensors": WEIGHTS}
+    content = {**kept, **{name: name.encode() for name in (*READ, *UNREAD)}}
     hub.models["acme/llama"] = replace(hub.models["acme/llama"], files=content)
     copy = copied(hub, tmp_path)
-    assert copy.files.keys() - {"source.json"} == {"config.json", *READ}
+    assert copy.files.keys() - {"source.json"} == {*kept, *READ}
     assert json.loads(copy.files["source.json"])["model_id"] == "acme/llama"
     assert [line for line in copy.log if line.startswith("not copied")] == [
         f"not copied: {name!r}" for name in sorted(UNREAD)
@@ -149,13 +164,15 @@ def test_a_model_in_mistrals_layout_is_copied(hub: ModelHub, tmp_path: Path) -> 
     [
         (
             {"files": {"params.json": b"{}", "model.safetensors": b"a"}},
-            "nor params.json with consolidated*.safetensors",
+            "no engine loads acme/llama: there is no config.json",
         ),
         ({"files": {**FILES, "model[1].safetensors": WEIGHTS}, "damaged": frozenset({"config.json"})}, "config.json: "),
         ({"damaged": frozenset({"model[1].safetensors"})}, f"not {hashlib.sha256(WEIGHTS).hexdigest()}"),
         ({"files": {"config.json": b"{}", "pytorch_model.bin": b"a"}}, "only in pickle files"),
-        ({"files": {"config.json": b"{}", "README.md": b"a"}}, "has no weights"),
-        ({"files": {"model.safetensors": b"a"}}, "has neither config.json"),
+        ({"files": {"config.json": b"{}", "README.md": b"a"}}, "there are no weights"),
+        ({"files": {"config.json": b"{}", "model-00001-of-00002.safetensors": b"a"}}, "lacks model-00002-of-00002"),
+        ({"files": {"model.safetensors": b"a"}}, "there is no config.json"),
+        ({"files": {"adapter_config.json": b"{}", "adapter_model.safetensors": b"a"}}, "LoRA adapter"),
         ({"commit": "d" * 40}, "has no commit cccc"),
         ({"token": "hf_secret"}, "is gated: accept its terms at https://huggingface.co/acme/llama"),
     ],

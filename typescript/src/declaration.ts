@@ -983,6 +983,11 @@ export interface ModelHuggingface {
    * @default - one ml.m5.2xlarge, with storage for the model's files
    */
   readonly compute?: TrainingCompute;
+  /**
+   * What the model does: `generate` text, `embed`, `rerank` documents for a query, `classify`, or `pool` (other outputs of vLLM's pooling models).
+   * @default - what its architecture is for, and `embed` if `constructs-optim lock --model` found a Sentence Transformers model
+   */
+  readonly task?: ModelHuggingfaceTask;
 }
 
 /**
@@ -1033,6 +1038,11 @@ export interface ModelS3 {
    * @default - any version
    */
   readonly manifestEtag?: string;
+  /**
+   * As for `huggingface`.
+   * @default - none
+   */
+  readonly task?: ModelS3Task;
 }
 
 /**
@@ -2266,6 +2276,11 @@ export interface Workload {
    */
   readonly inputTokensStddev?: number;
   /**
+   * Number of texts in a request to embed or classify, or of documents to rerank; for models that generate no text, which have none of the settings of output tokens, warm-up requests, tokenizer, secret and parameters.
+   * @default - none
+   */
+  readonly inputsPerRequest?: number;
+  /**
    * Number of tokens to request.
    * @default - none
    */
@@ -2276,7 +2291,7 @@ export interface Workload {
    */
   readonly outputTokensStddev?: number;
   /**
-   * A JSON Lines file of your own prompts in S3 (`s3://bucket/key.jsonl`), each line with `text`.
+   * A JSON Lines file of your own prompts in S3 (`s3://bucket/key.jsonl`), each line with `text`, or with `query` and `documents` to rerank.
    * @default - synthetic prompts
    */
   readonly prompts?: string;
@@ -2357,11 +2372,11 @@ export interface Requirements {
   readonly maxRegression?: number;
   /**
    * Metric names from https://constructs-optim.dev/metrics/.
-   * @default - median time to first token and inter-token latency, client latency at its 90th percentile, and output tokens a second
+   * @default - median time to first token and inter-token latency, client latency at its 90th percentile, and output tokens a second; for a model that generates no text, client latency at its 90th percentile and inputs a second
    */
   readonly regressionMetrics?: RequirementsRegressionMetrics[];
   /**
-   * Requirements on the completions.
+   * Requirements on the answers.
    * @default - none
    */
   readonly quality?: QualityRequirement;
@@ -2435,6 +2450,16 @@ export interface Requirements {
    * @default - none
    */
   readonly minOutputTokensPerSecond?: number;
+  /**
+   * Input tokens per second of all requests together, at least.
+   * @default - none
+   */
+  readonly minInputTokensPerSecond?: number;
+  /**
+   * Texts that are embedded or classified, or documents that are scored, per second, at least; for models that generate no text.
+   * @default - none
+   */
+  readonly minInputsPerSecond?: number;
   /**
    * Output tokens per second of all users, derived from the median inter-token latency, at least.
    * @default - none
@@ -3336,11 +3361,11 @@ export interface ScalingStep {
 }
 
 /**
- * A comparison of completions with the replaced endpoint's completions for the same prompts.
+ * A comparison of an endpoint's answers with the replaced endpoint's answers to the same prompts.
  */
 export interface QualityRequirement {
   /**
-   * A JSON Lines file in S3. Each line has `messages`, or `text`, `prompt` or `inputs`, which are sent without a chat template (with SGLang, which supports only chats, as a user message). A line can have a `reference` to compare with instead.
+   * A JSON Lines file in S3. Each line has `messages`, or `text`, `prompt` or `inputs`, which are sent without a chat template (with SGLang, which supports only chats, as a user message). To embed or classify, it has `text`, one or a list; to rerank, `query` and a list of `documents`. A line can have a `reference` to compare with instead: a completion, or a list of embeddings, scores or labels.
    */
   readonly prompts: string;
   /**
@@ -3353,6 +3378,11 @@ export interface QualityRequirement {
    * @default - none
    */
   readonly maxDifference?: number;
+  /**
+   * For a model that generates no text, the least mean agreement with the baseline: the cosine similarity of embeddings, the share of the pairs of a query's documents in the same order, or the share of the same classes.
+   * @default - none
+   */
+  readonly minAgreement?: number;
   /**
    * Maximum number of tokens of a completion.
    * @default - none
@@ -3477,6 +3507,34 @@ export enum AsyncInferenceIncludeResponsesIn {
   ERROR_NOTIFICATION_TOPIC = 'ERROR_NOTIFICATION_TOPIC',
 }
 
+/** Model Huggingface Task */
+export enum ModelHuggingfaceTask {
+  /** generate */
+  GENERATE = 'generate',
+  /** embed */
+  EMBED = 'embed',
+  /** rerank */
+  RERANK = 'rerank',
+  /** classify */
+  CLASSIFY = 'classify',
+  /** pool */
+  POOL = 'pool',
+}
+
+/** Model S3 Task */
+export enum ModelS3Task {
+  /** generate */
+  GENERATE = 'generate',
+  /** embed */
+  EMBED = 'embed',
+  /** rerank */
+  RERANK = 'rerank',
+  /** classify */
+  CLASSIFY = 'classify',
+  /** pool */
+  POOL = 'pool',
+}
+
 /** Fine Tune Method */
 export enum FineTuneMethod {
   /** qlora */
@@ -3537,6 +3595,8 @@ export enum RequirementsRegressionMetrics {
   OUTPUT_TOKENS_PER_SECOND = 'output_tokens_per_second',
   /** requests_per_second */
   REQUESTS_PER_SECOND = 'requests_per_second',
+  /** inputs_per_second */
+  INPUTS_PER_SECOND = 'inputs_per_second',
   /** goodput */
   GOODPUT = 'goodput',
   /** client_invocations */

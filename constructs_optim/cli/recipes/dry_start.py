@@ -20,7 +20,7 @@ from ..presentation import JsonOption, print_fields, print_json, refusals_printe
 from .model_download import download
 from .model_of_text import MODEL_HELP, VERSION_HELP
 from .option_wording import remedies_as_options
-from .plan import planned, planned_of_file
+from .plan import TaskOption, planned, planned_of_file
 
 _RECIPE, _RUN = "Recipe", "Dry start"
 _SECONDS = 180
@@ -58,6 +58,7 @@ def dry_start_command(
         str | None,
         typer.Option(metavar="URI", help="S3 prefix of model files, in place of --model.", rich_help_panel=_RECIPE),
     ] = None,
+    task: TaskOption = None,
     server: Annotated[
         str | None,
         typer.Option(
@@ -115,7 +116,8 @@ def dry_start_command(
     """
     with refusals_printed(as_json=as_json):
         if file is not None:
-            if any(option is not None for option in (instance_type, technique, model, model_version, model_s3, server)):
+            given = (instance_type, technique, model, model_version, model_s3, task, server)
+            if any(option is not None for option in given):
                 raise typer.BadParameter(f"{file} declares the recipes: leave out the recipe options")
             plans = plans_of_file(file, region)
         elif instance_type is None:
@@ -128,6 +130,7 @@ def dry_start_command(
                     model=model,
                     model_version=model_version,
                     model_s3=model_s3,
+                    task=task,
                     token_secret_arn=None,
                     server=server,
                     region=region,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from constructs_optim.recipe import Model, Plan, Recipe, plan
+from constructs_optim.recipe import Model, Plan, Recipe, plan, tasks
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import did_you_mean
@@ -16,6 +16,7 @@ from constructs_optim.recipe.plan_data import HuggingFaceSource
 from constructs_optim.recipe.report import PlanReport, plan_report
 from constructs_optim.recipe.servers import parse as parse_server
 from constructs_optim.recipe.settings import UnknownSettingsError
+from constructs_optim.recipe.tasks import TaskName
 from constructs_optim.recipe.techniques.parsing import parse
 
 from .. import completion
@@ -27,6 +28,14 @@ from .model_of_text import MODEL_HELP, VERSION_HELP, Commits, is_missing, model_
 from .option_wording import in_options, remedies_as_options
 
 _RECIPE, _WARNING = "Recipe", "Warning"
+TaskOption = Annotated[
+    TaskName | None,
+    typer.Option(
+        help="What the model does. Default: what its architecture is for, or its lock file entry says.",
+        rich_help_panel=_RECIPE,
+    ),
+]
+"""The option of a command that plans a recipe."""
 
 
 def plan_command(
@@ -60,6 +69,7 @@ def plan_command(
         str | None,
         typer.Option(metavar="URI", help="S3 prefix of model files, in place of --model.", rich_help_panel=_RECIPE),
     ] = None,
+    task: TaskOption = None,
     token_secret_arn: Annotated[
         str | None,
         typer.Option(
@@ -95,7 +105,7 @@ def plan_command(
         constructs-optim plan --model Qwen/Qwen3-32B --instance-type ml.g6e.12xlarge
           --technique quantization=fp8_dynamic
     """
-    recipe_options = [instance_type, technique, model, model_version, model_s3, token_secret_arn, server]
+    recipe_options = [instance_type, technique, model, model_version, model_s3, task, token_secret_arn, server]
     if file is not None:
         if any(option is not None for option in recipe_options):
             raise typer.BadParameter(f"{file} declares the recipes: leave out the recipe options")
@@ -112,6 +122,7 @@ def plan_command(
             model=model,
             model_version=model_version,
             model_s3=model_s3,
+            task=task,
             token_secret_arn=token_secret_arn,
             server=server,
             region=region,
@@ -131,6 +142,7 @@ def planned(
     model: str | None,
     model_version: str | None,
     model_s3: str | None,
+    task: TaskName | None,
     token_secret_arn: str | None,
     server: str | None,
     region: str | None,
@@ -151,6 +163,8 @@ def planned(
         named = model_of(model, model_version, accept_eula=accept_eula, token_secret_arn=token_secret_arn)
     else:
         named = Model.s3(str(model_s3), accept_eula=accept_eula)
+    if task is not None:
+        named = named.model_copy(update={"task": task})
     if token_secret_arn is not None and named.kind != "huggingface":
         raise typer.BadParameter("--token-secret-arn is for Hugging Face models only")
     if accept_eula and named.kind == "huggingface":
@@ -210,6 +224,8 @@ def _parsed(parse: Callable[[str], Any], text: str) -> Any:
 
 def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "Model", plan.description["Model"]
+    if not (task := tasks.find(plan.task)).generates:
+        yield "Task", task.title
     yield "Techniques", "\n".join(plan.description["Techniques"]) or "none"
     yield (
         "Instance type",
@@ -235,10 +251,13 @@ def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "Channel", f"{channel.name}: {channel.source.kind}"
     if (memory := plan.memory) is not None:
         cache = f"{memory.kv_cache_gb:.0f} GB" if memory.kv_cache_gb is not None else "unknown"
+        requests = f"KV cache {cache} ({memory.batch_size} requests of {memory.sequence_length} tokens)"
+        if memory.kv_cache_gb == 0:
+            requests = "no KV cache: the model reads each input once"
         yield (
             "Memory",
-            f"weights {memory.weights_gb:.0f} GB\ndraft model {memory.draft_gb:.0f} GB\nKV cache {cache} "
-            f"({memory.batch_size} requests of {memory.sequence_length} tokens)\nusable {memory.available_gb:.0f} GB",
+            f"weights {memory.weights_gb:.0f} GB\ndraft model {memory.draft_gb:.0f} GB\n{requests}\n"
+            f"usable {memory.available_gb:.0f} GB",
         )
     for warning in plan.warnings:
         yield _WARNING, f"{warning.message}\n{warning.id}"

@@ -24,6 +24,7 @@ from .artifact_store import IArtifactStore, store_statements
 from .roles import ExecutionRole
 
 _PACKAGE = Path(__file__).parent.parent.parent
+_BYTECODE = ("__pycache__", "*.pyc")
 
 
 class TrainingCode(Construct):
@@ -32,7 +33,11 @@ class TrainingCode(Construct):
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         asset = s3_assets.Asset(
-            self, "Asset", path=str(_PACKAGE / "training"), exclude=["__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
+            self,
+            "Asset",
+            path=str(_PACKAGE),
+            exclude=["/*", "!/training", "!/runtime", "/runtime/*", "!/runtime/model_files.py", *_BYTECODE],
+            ignore_mode=IgnoreMode.GIT,
         )
         self._bucket, self._key = asset.s3_bucket_name, asset.s3_object_key
         self.uri: str = f"s3://{self._bucket}/{self._key}"
@@ -60,7 +65,7 @@ class OptimizationService(Construct):
             self,
             "Code",
             path=str(_PACKAGE),
-            exclude=["/*", "!/runtime", "__pycache__", "*.pyc"],
+            exclude=["/*", "!/runtime", *_BYTECODE],
             ignore_mode=IgnoreMode.GIT,
         )
         self.code: Mapping[str, str] = {"S3Bucket": code.s3_bucket_name, "S3Key": code.s3_object_key}

@@ -35,6 +35,7 @@ from constructs_optim.recipe.plan_data import HubSource, HuggingFaceSource, JobP
 from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.servers import ServerSettings, by_name
+from constructs_optim.recipe.tasks import GENERATE
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.techniques.parsing import parse
 from constructs_optim.recipe.tokens import is_token
@@ -134,8 +135,9 @@ def pools_of_choice(
 
 def violations_of_choice(scope: Construct, objectives: Objectives, recipes: Sequence[ModelRecipe]) -> list[Violation]:
     """Return the violations of recipes whose additional settings leave no room for the objectives' requests."""
-    longest = [longest_request(recipe.recipe_in(scope)) for recipe in recipes]
-    return check(Feasibility(objectives, min((each for each in longest if each is not None), default=None)))
+    served = [recipe.recipe_in(scope) for recipe in recipes]
+    longest = min((each for each in map(longest_request, served) if each is not None), default=None)
+    return check(Feasibility(objectives, longest, task=served[0].task.name if served else GENERATE))
 
 
 def advice_on_choice(scope: Construct, choice: RecordedChoice, recipes: Sequence[ModelRecipe]) -> Iterator[Advice]:

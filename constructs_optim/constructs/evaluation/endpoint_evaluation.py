@@ -169,7 +169,7 @@ class EndpointEvaluation(Construct):
         WORKLOAD.check("evaluate.workload", options.get("workload"))
         price, discount = options.get("instance_price_per_hour"), options.get("discount")
         self.workload: Workload = options.get("workload") or _workload(target)
-        self.task: TaskName = next((subject.task for subject in target.subjects), GENERATE)
+        self.task: TaskName = target.subjects[0].task if target.subjects else GENERATE
         self._benchmark = Benchmark(
             self.workload,
             task=self.task,

@@ -152,7 +152,8 @@ class EngineModels(NamedTuple):
             return True
         if self.title != _TITLES["vllm"]:
             return False
-        if any(self.architectures.has(base) for name in architectures for base in _bases(name)):
+        bases = (base for name in architectures for base in _bases(name) if base != name)
+        if any(self.architectures.has(base) and not self.is_draft(base) for base in bases):
             return True
         if (transformers().generate | transformers().pool).isdisjoint(architectures):
             return False

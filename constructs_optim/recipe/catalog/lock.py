@@ -83,6 +83,8 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     tied_embeddings: bool | None = None
     attention_heads: _Count | None = None
     max_position: _Count | None = None
+    max_position_in_vllm_0_29: _Count | None = None
+    max_position_in_sglang: _Count | None = None
     full_attention_layers: _Count | None = None
     cache_bytes: _Bytes | None = None
     window_bytes: _Bytes | None = None
@@ -97,7 +99,11 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
         licensed = {"license": License(self.license, f"https://huggingface.co/{name}")} if self.license else {}
         # The KV cache that config.json describes overrides the catalog's figure.
         counted = {"cache_bytes": None, "window_bytes": 0, "state_bytes": 0} if self.layers is not None else {}
-        return replace(known or ModelRow(name, family=""), **{**counted, **columns}, **licensed)
+        # So do its positions.
+        others = ("max_position_in_vllm_0_29", "max_position_in_sglang") if self.max_position is not None else ()
+        return replace(
+            known or ModelRow(name, family=""), **{**counted, **dict.fromkeys(others), **columns}, **licensed
+        )
 
 
 class RecordedArtifact(BaseModel, frozen=True, extra="forbid"):

@@ -189,11 +189,15 @@ class _Rope(ConfigPart):
 
     rope_type: str = Field(default="", validation_alias=AliasChoices("rope_type", "type"))
     factor: float = Field(default=1.0, gt=0, le=MOST)
+    original_max_position_embeddings: Whole = None
 
 
-# The kinds of rope scaling with which the configuration states positions that are already scaled (vLLM 0.30,
-# _get_and_verify_max_len of config/model.py).
-_SCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+# The kinds of rope scaling with which the configuration states positions that are already scaled (vLLM,
+# _get_and_verify_max_len of config/model.py): all since 0.30, and of all releases those below.
+_SCALED_BEFORE = frozenset({"su", "longrope", "llama3"})
+_SCALED = _SCALED_BEFORE | {"yarn", "deepseek_yarn", "deepseek_llama_scaling"}
+# Before, vLLM multiplied the original positions.
+_YARN = "yarn"
 # Gemma 3 states scaled positions too.
 _SCALES_ITSELF = "gemma3"
 
@@ -230,6 +234,7 @@ class ModelConfig(Geometry):
     max_seq_length: Whole = None
     seq_len: Whole = None
     model_max_length: Whole = None
+    original_max_position_embeddings: Whole = None
     rope: _Rope | Mapping[str, _Rope | None] | None = Field(
         default=None, validation_alias=AliasChoices("rope_parameters", "rope_scaling")
     )
@@ -259,7 +264,9 @@ class ModelConfig(Geometry):
             "vocabulary_size": text.vocab_size,
             "tied_embeddings": text.tie_word_embeddings,
             "attention_heads": text.num_attention_heads,
-            "max_position": text.longest_context,
+            "max_position": (longest := text.longest_context),
+            "max_position_in_vllm_0_29": other if (other := text.longest_context_in_vllm_0_29) != longest else None,
+            "max_position_in_sglang": other if (other := text.longest_context_in_sglang) != longest else None,
             "full_attention_layers": text.full_attention_layers,
             "splits": splits(text) or None,
             **text.cache,
@@ -274,17 +281,59 @@ class ModelConfig(Geometry):
 
     @property
     def longest_context(self) -> int | None:
-        """The longest context in tokens that vLLM accepts without being told to; None if no field states it."""
+        """The longest context in tokens that vLLM 0.30 accepts without being told to; None if no field states it."""
+        stated = self._stated_context
+        if stated is None or _SCALES_ITSELF in self.model_type:
+            return stated
+        factors = [rope.factor for rope in self._ropes if rope.rope_type not in _SCALED]
+        return int(stated * (factors[-1] if factors else 1))
+
+    @property
+    def longest_context_in_vllm_0_29(self) -> int | None:
+        """The same for releases of vLLM up to 0.29."""
+        stated = self._stated_context
+        if stated is None or _SCALES_ITSELF in self.model_type:
+            return stated
+        positions, factor = stated, 1.0
+        for rope in self._ropes:
+            if rope.rope_type not in _SCALED_BEFORE:
+                factor = rope.factor
+            if rope.rope_type == _YARN:
+                # Without them, transformers fills in max_position_embeddings (standardize_rope_params).
+                original = self.original_max_position_embeddings or rope.original_max_position_embeddings
+                positions = original or self.max_position_embeddings or stated
+        return max(int(positions * factor), self.model_max_length or 0)
+
+    @property
+    def longest_context_in_sglang(self) -> int | None:
+        """The same for SGLang.
+
+        Source: ``get_context_length`` of ``srt/utils/hf_transformers/common.py``, the same from 0.5.13 to 0.5.20.
+        """
+        named = (
+            *(self.max_sequence_length, self.seq_length, self.max_seq_len, self.model_max_length),
+            *(self.max_position_embeddings, self.n_positions),
+        )
+        stated = next((each for each in named if each is not None), None)
+        if stated is None or not isinstance(self.rope, _Rope) or _SCALES_ITSELF in self.model_type:
+            return stated
+        # transformers fills in the original positions of these kinds (standardize_rope_params).
+        has_original = self.rope.original_max_position_embeddings is not None or self.rope.rope_type in _SCALED
+        return stated if has_original else int(stated * self.rope.factor)
+
+    @property
+    def _stated_context(self) -> int | None:
         named = (
             *(self.max_position_embeddings, self.n_positions, self.max_seq_len, self.seq_length),
             *(self.max_target_positions, self.max_sequence_length, self.max_seq_length, self.seq_len),
         )
-        stated = self.model_max_length or min((each for each in named if each is not None), default=None)
-        if stated is None or _SCALES_ITSELF in self.model_type:
-            return stated
-        ropes = [self.rope] if isinstance(self.rope, _Rope) else [*(self.rope or {}).values()]
-        factors = [rope.factor for rope in ropes if rope is not None and rope.rope_type not in _SCALED]
-        return int(stated * (factors[-1] if factors else 1))
+        return self.model_max_length or min((each for each in named if each is not None), default=None)
+
+    @property
+    def _ropes(self) -> list[_Rope]:
+        """How positions are encoded, in each kind of layer if they differ."""
+        ropes = [self.rope] if isinstance(self.rope, _Rope) else (self.rope or {}).values()
+        return [rope for rope in ropes if rope is not None]
 
     @property
     def _labels(self) -> int | None:

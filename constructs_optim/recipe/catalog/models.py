@@ -92,15 +92,17 @@ class ModelRow:
 
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
     ``stored_gb`` their size if it does not follow from these two. The size of the KV cache follows from ``layers``,
-    ``key_value_heads`` and ``head_dimension``; ``full_attention_layers`` keep all tokens of a request, the other layers
-    only a short window. ``cache_bytes``, if present, overrides these three: it is the KV cache per token in half
-    precision. ``window_bytes`` is the same for layers that keep only ``window`` tokens, and ``state_bytes`` the state
-    per request of layers with linear attention. The size of prediction heads and embeddings follows from
+    ``key_value_heads`` and ``head_dimension``; ``full_attention_layers`` keep all tokens of a request, the other
+    layers only a short window. ``cache_bytes``, if present, overrides these three: it is the KV cache per token in
+    half precision. ``window_bytes`` is the same for layers that keep only ``window`` tokens, and ``state_bytes``
+    the state per request of layers with linear attention. The size of prediction heads and embeddings follows from
     ``hidden_size`` and ``vocabulary_size``; tied embeddings are one matrix, others two. ``attention_heads`` counts
-    query heads, ``max_position`` is the maximum context length in tokens. ``active_parameters_billion`` is the number
-    of parameters per token of a mixture of experts. ``memory_gb`` is the minimum accelerator memory in vLLM's recipe, a
-    fifth more than the files. ``is_checkpoint`` marks a ready-made checkpoint of another model. ``precision`` is the
-    precision of its weights in vLLM's recipes, ``bf16`` if they are not quantized, or None if unknown.
+    query heads, ``max_position`` is the maximum context length in tokens; ``max_position_in_vllm_0_29`` and
+    ``max_position_in_sglang`` are present if these releases and this engine derive another one.
+    ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb`` is
+    the minimum accelerator memory in vLLM's recipe, a fifth more than the files. ``is_checkpoint`` marks a
+    ready-made checkpoint of another model. ``precision`` is the precision of its weights in vLLM's recipes,
+    ``bf16`` if they are not quantized, or None if unknown.
     """
 
     model_id: str
@@ -125,6 +127,8 @@ class ModelRow:
     tied_embeddings: bool = False
     attention_heads: int | None = None
     max_position: int | None = None
+    max_position_in_vllm_0_29: int | None = None
+    max_position_in_sglang: int | None = None
     full_attention_layers: int | None = None
     cache_bytes: int | None = None
     window_bytes: int = 0

@@ -1,13 +1,54 @@
-"""The variables that each server's container reads, besides those for arguments of its engine."""
+"""The variables that each server's container reads, besides those for arguments of its engine, and what those of other
+servers are here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
+
+from pydantic import BaseModel
 
 from . import engine_arguments, load
 
 _ENGINE_OF_LMI = "vllm"
+
+
+class Counterpart(BaseModel, frozen=True, extra="forbid"):
+    """What does on other servers what variables of one server or toolkit do.
+
+    Attributes:
+        names: the variables, which mean the same.
+        argument: the engine argument, by vLLM's name; None if only the servers in ``arguments`` have one.
+        arguments: the engine arguments of servers whose own differ, by the server's name.
+        meaning: how the argument differs from the variable; empty if it does not.
+        instead: where the same is decided on a server without such an argument; empty if nowhere.
+        source: where the variables are documented.
+    """
+
+    names: tuple[str, ...]
+    argument: str | None = None
+    arguments: Mapping[str, str] = {}
+    meaning: str = ""
+    instead: str = ""
+    source: str
+
+    def argument_of(self, server: str) -> str | None:
+        """Return the engine argument of a server, by vLLM's name or its own."""
+        return self.arguments.get(server, self.argument)
+
+
+@cache
+def counterparts() -> Mapping[str, Counterpart]:
+    """Return the counterparts of variables, by the names of the variables."""
+    rows = map(Counterpart.model_validate, load("server_variables")["counterparts"])
+    return {name: row for row in rows for name in row.names}
+
+
+def toolkits_with(name: str) -> list[str]:
+    """Return the toolkits of other containers that read a variable."""
+    toolkits: dict[str, list[str]] = load("server_variables")["toolkits"]
+    return [toolkit for toolkit, names in toolkits.items() if name in names]
 
 
 @cache

@@ -22,6 +22,11 @@ _CODE = "https://docs.vllm.ai/en/latest/models/supported_models/#transformers"
 _DEPRECATED, _TRUSTED = "allow_deprecated_quantization", "trust_remote_code"
 # Settings with which the engine reads another configuration.
 _CHANGING = ("hf_overrides", "hf_config_path", "config_format")
+# Developer guide, "Resources for using Hugging Face with Amazon SageMaker AI".
+_OTHER_MODELS = (
+    "AWS's Hugging Face inference container, which runs what transformers runs: HuggingFaceModel of the SageMaker "
+    "Python SDK deploys it"
+)
 _OTHER_WEIGHTS = "the model's weights in 16 bits, FP8, or AWQ"
 
 
@@ -47,7 +52,7 @@ def _the_engine_loads_the_architecture(recipe: Recipe) -> Iterator[Finding]:
     elif not engine_models.transformers().encoder_decoder.isdisjoint(architectures):
         reason += ", which has an encoder and a decoder"
     server = _server_that(recipe, lambda models: models.loads(architectures))
-    yield Finding("model", name, server or "another model", reason)
+    yield Finding("model", name, server or f"another model, or {_OTHER_MODELS}", reason)
 
 
 def _server_that(recipe: Recipe, loads: Callable[[EngineModels], bool | None]) -> str:

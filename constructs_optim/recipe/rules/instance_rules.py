@@ -22,6 +22,7 @@ from constructs_optim.recipe.memory import (
     engine_setting,
     estimate,
     has_such_a_cache,
+    model_context,
     planned_context,
     whole_setting,
 )
@@ -392,7 +393,7 @@ def _positions(recipe: Recipe) -> int | None:
     is_scaled = any(engine_setting(recipe, name) is not None for name in _SCALING)
     if row is None or is_scaled or not allowed or recipe.variables.get(allowed, "0").lower() not in _OFF:
         return None
-    return row.max_position
+    return model_context(recipe)
 
 
 def _length(recipe: Recipe, value: int | str | None) -> tuple[str, int | str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from constructs_optim.recipe import tasks
 from constructs_optim.recipe.objectives import Feasibility, Intended, Objectives, ServedOtherwise
 
 from .registry import Finding, rule
@@ -16,6 +17,15 @@ _ROOFLINE = "https://arxiv.org/abs/2211.05102"
 def _objectives_are_complete(objectives: Objectives) -> Iterator[Finding]:
     """Objectives describe the requests: a forecast needs the lengths of prompts and responses in tokens."""
     yield from ()
+
+
+@rule("OPT301", Objectives.rule_link)
+def _objectives_are_of_generated_text(asked: Feasibility) -> Iterator[Finding]:
+    """Objectives are for models that generate text: forecasts are of prompts and responses, one token after another."""
+    task = tasks.find(asked.task)
+    if not task.generates:
+        fix = "instance_type=..., evaluate() with requirements, and auto_scale()"
+        yield Finding("objectives", str(asked.objectives), fix, f"there is no forecast for {task.title}")
 
 
 @rule("OPT231", "https://docs.vllm.ai/en/latest/configuration/engine_args.html")

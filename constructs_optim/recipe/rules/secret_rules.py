@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from constructs_optim.recipe.catalog import server_variables
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.secrets import NOT_SHOWN, kind_of_secret, may_be_secret
 from constructs_optim.recipe.tokens import is_token
@@ -49,4 +50,10 @@ def _written(recipe: Recipe) -> Iterator[tuple[str, str, str, str]]:
     for location, environment in environments.items():
         for name, value in (environment or {}).items():
             if isinstance(name, str) and isinstance(value, str) and not is_token(value):
-                yield f"{location}.{name}", name, value, _READ_BY_JOB if location in copies else _LOOKED_UP
+                yield f"{location}.{name}", name, value, _READ_BY_JOB if location in copies else _instead(name)
+
+
+def _instead(name: str) -> str:
+    """Return where a secret belongs that is in the environment of a server or of a training."""
+    row = server_variables.counterparts().get(name)
+    return f"leave it out: {row.instead}" if row is not None else _LOOKED_UP

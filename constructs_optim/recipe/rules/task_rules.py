@@ -54,6 +54,12 @@ def _the_server_has_the_task(recipe: Recipe) -> Iterator[Finding]:
 def _the_model_has_the_task(recipe: Recipe) -> Iterator[Finding]:
     """The model can do the task: its weights decide what its outputs mean."""
     model, row, task = recipe.model, recipe.model_row, recipe.task
+    variable = recipe.variable("runner")
+    runner = recipe.variables.get(variable)
+    if runner is not None and runner not in ("auto", task.runner):
+        fix = 'leave it out, and declare the task of the model: task="embed", "rerank", "classify" or "pool"'
+        reason = f"the plan, the metrics and the evaluations are those of {task.title}"
+        yield Finding(f"environment.{variable}", runner, fix if task.generates else "leave it out", reason)
     if not isinstance(model, Model) or model.task is None or row is None or not row.architectures:
         return
     own, named = tasks.of_architectures(row.architectures, row.labels), " and ".join(row.architectures)
@@ -73,8 +79,8 @@ def _without_classes(recipe: Recipe, reason: str) -> Finding:
     reason += ", which generates text: a score can only come from the probability of tokens, and nothing says which"
     overrides = '{\\"' + _TOKENS + '\\": [\\"no\\", \\"yes\\"]}'
     fix = (
-        f'its tokens, as its model card says: environment={{"{recipe.variable("hf_overrides")}": "{overrides}"}}; or a '
-        "model that was converted to ForSequenceClassification"
+        f'environment={{"{recipe.variable("hf_overrides")}": "{overrides}"}}, with the tokens that its model card '
+        "names; or a model that was converted to ForSequenceClassification"
     )
     return Finding("model.task", recipe.task.name, fix, reason)
 
@@ -96,7 +102,7 @@ def _techniques_suit_the_task(recipe: Recipe) -> Iterator[Finding]:
         is_ready = technique.kind == "quantization" and technique.ready_made is not None
         if is_ready:
             continue
-        fix = "the recipe without it"
+        fix = "leave it out"
         if technique.kind == "quantization":
             fix += f'; environment={{"{recipe.variable("quantization")}": "fp8"}} quantizes when the model is loaded'
         reason = _UNSUITED.get(technique.kind, "it is made for models that generate text")

@@ -66,7 +66,16 @@ def _unread(server: type[ServerSettings], release: str | None, name: str) -> _Un
     if any(other.prefix and name.startswith(other.prefix) for other in others):
         # OPT038 refuses them.
         return None
-    ignores, covered = f"{server.title} ignores it", server_variables.covers(server.name, release, name)
+    reading = [other for other in others if server_variables.is_read(other.name, name)]
+    titles = [other.title for other in reading]
+    if not titles and server.name in _COMMAND_LINES:
+        # Other containers may read those of toolkits.
+        titles = server_variables.toolkits_with(name)
+    ignores = f"{server.title} ignores it"
+    belongs = f"{ignores}: it is a variable of {' and '.join(titles)}"
+    if titles and (row := server_variables.counterparts().get(name)) is not None:
+        return _Unread(belongs, _counterpart(server, reading, row, own))
+    covered = server_variables.covers(server.name, release, name)
     of_the_engine = name.upper().startswith(("VLLM_", "OPTION_"))
     if of_the_engine and not covered and server.name in (VllmServer.name, LmiServer.name):
         # The engine may read variables that are not listed.
@@ -74,10 +83,9 @@ def _unread(server: type[ServerSettings], release: str | None, name: str) -> _Un
     meant = _meant(server, release, name, own) if covered or not of_the_engine else None
     if meant is not None and (covered or meant in own):
         return _Unread(f"{ignores}, and reads {meant}", f"Did you mean {meant}?")
-    reading = [other for other in others if server_variables.is_read(other.name, name)]
     if reading:
-        titles = " and ".join(other.title for other in reading)
-        return _Unread(f"{ignores}: it is a variable of {titles}", _instead(server, reading, name, own))
+        meant = f"{server.prefix}{name}"
+        return _Unread(belongs, _set(meant if meant in own and meant != name else None, reading))
     if not covered or len(name) < _SHORTEST:
         return None
     close = difflib.get_close_matches(name.upper(), own, n=2, cutoff=_ALIKE)
@@ -142,17 +150,24 @@ def _meant(server: type[ServerSettings], release: str | None, name: str, own: fr
     )
 
 
-def _instead(
-    server: type[ServerSettings], others: Sequence[type[ServerSettings]], name: str, own: frozenset[str]
+def _counterpart(
+    server: type[ServerSettings],
+    reading: Sequence[type[ServerSettings]],
+    row: server_variables.Counterpart,
+    own: frozenset[str],
 ) -> str:
-    """Return what to set instead of a variable of other servers."""
-    found = (argument for other in others for argument in other.renamed if other.variable(argument) == name)
-    argument = next(found, "model" if any(other.variable("model") == name for other in others) else None)
-    if argument == "model":
-        return "Leave it out: the server loads the recipe's model"
-    meant = server.variable(argument) if argument is not None else f"{server.prefix}{name}"
-    same = f"Set {meant}, or leave it out" if meant in own and meant != name else "Leave it out"
-    return f"{same}, or set server={' or '.join(f'{other.display_name()}()' for other in others)}"
+    """Return what does the same as a variable of other servers or toolkits."""
+    argument = row.argument_of(server.name)
+    if argument is not None and (variable := server.variable(argument)) in own:
+        return _set(f"{variable}, {row.meaning}" if row.meaning else variable, reading)
+    return f"Leave it out: {row.instead}" if row.instead else _set(None, reading)
+
+
+def _set(meant: str | None, reading: Sequence[type[ServerSettings]]) -> str:
+    """Return a fix: the variable to set, if any, and the servers that read the given one."""
+    servers = " or ".join(f"{other.display_name()}()" for other in reading)
+    first = f"Set {meant}, or leave it out" if meant is not None else "Leave it out"
+    return f"{first}, or set server={servers}" if servers else first
 
 
 @rule("OPT262", f"{GUIDE}your-algorithms-inference-code.html")

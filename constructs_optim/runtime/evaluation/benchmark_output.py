@@ -152,7 +152,7 @@ def of_requests(
         metrics=_with_formulas({**others, **found}),
         observations=tuple(kept),
         left_out=len(ordered) - len(sample),
-        server_counted=server_counted,
+        server_counted=dict(server_counted),
         uncounted=sum(
             each.client_latency is not None and each.output_tokens is None and each.inputs is None for each in kept
         ),

@@ -49,6 +49,13 @@ class Measurement(NamedTuple):
     levels: Sequence[Level]
     notes: Sequence[str] = ()
 
+    @staticmethod
+    def of_job(job: Mapping[str, Any], levels: Sequence[Level], notes: Sequence[str] = ()) -> Measurement:
+        """Return the measurement of a benchmark job that ended."""
+        tool = f"aiperf, by the benchmark job {job['AIBenchmarkJobName']}"
+        ended = job.get("EndTime") or dt.datetime.now(dt.UTC)
+        return Measurement(tool, job.get("StartTime") or job["CreationTime"], ended, levels, notes)
+
     def priced(self, price_per_hour: float, discount: float) -> Measurement:
         """Return a copy with the metrics that depend on a price."""
         return self._replace(levels=[level.priced(price_per_hour, discount) for level in self.levels])

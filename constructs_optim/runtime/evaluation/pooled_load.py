@@ -50,6 +50,7 @@ _FEWEST_REQUESTS, _REQUESTS_PER_USER = 100, 8
 _ROOM_SECONDS, _LEAST_SECONDS = 30.0, 5.0
 # Different requests.
 _DISTINCT = 512
+_EXAMPLE = ("Where is it?", "It is here.")
 # Above this share of a processor, the function itself may limit the rates.
 _BUSY_SHARE = 0.7
 _WORDS = [
@@ -211,7 +212,7 @@ class _Users:
             kinds = ", ".join(sorted({str(each.error) for each in sent}))
             raise DeploymentError(
                 f"the endpoint answered none of {len(sent)} requests for {self._task} ({kinds}). Next: invoke it with "
-                f"{json.dumps(self._requests(0).body)[:200]}, and read the log of its container"
+                f"{json.dumps(request_of(self._task, _EXAMPLE).body)}, and read the log of its container"
             )
         return SentRequests(
             concurrency=self._users,

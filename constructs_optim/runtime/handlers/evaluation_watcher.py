@@ -144,9 +144,7 @@ def _measure(
     output = records.open_output(job["OutputConfig"]["S3OutputLocation"], ARCHIVE)
     levels = read_levels(output, request.concurrencies)
     levels, unaccepted = with_acceptance(request, levels)
-    tool = f"aiperf, by the benchmark job {job['AIBenchmarkJobName']}"
-    started, ended = job.get("StartTime") or job["CreationTime"], job.get("EndTime") or dt.datetime.now(dt.UTC)
-    measurement = evaluation_report.Measurement(tool, started, ended, levels, unaccepted)
+    measurement = evaluation_report.Measurement.of_job(job, levels, unaccepted)
     _store(watch, records, run, region, context, measurement)
     return None
 
@@ -159,8 +157,6 @@ def _measure_pooled(
     assert request.load is not None  # noqa: S101 - only then is it called
     if records.get(RESULT, Measurements, run) is not None:
         return None
-    if watch.error:
-        raise DeploymentError(f"measuring failed: {watch.error}")
     if watch.deadline is not None and time.time() > watch.deadline - _VERDICT_SECONDS:
         raise DeploymentError("the time is over: measure fewer concurrencies or requests, or set a longer timeout")
     if records.get(RUN, BegunRun, run) is None:

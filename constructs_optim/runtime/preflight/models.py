@@ -6,14 +6,14 @@ import os
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from botocore.exceptions import ClientError
 
+from .. import model_files
 from ..documents import MOST_BYTES, json_value, list_in, object_in
 from ..errors import DeploymentError, code_of
 from ..jobs.source import resolve
-from ..model_files import ARCHIVES, PICKLES, has
 from ..requests.preflight_properties import CopyNeed
 from ..requests.properties import HubSource, S3Source
 from ..store.json_records import objects
@@ -21,13 +21,13 @@ from .context import Context
 from .report import PreflightFinding, advice, problem
 
 _NAME = "model"
-_SAFETENSORS = "*.safetensors"
+# The configuration and the handler of a model, which djl-serving reads beside it or in its place (LMI documentation,
+# "Configurations" and "Custom model.py").
+_HANDLED = frozenset({"model.py", "serving.properties"})
 # huggingface_hub's setting for a hub other than the public one.
 _HUB = "HF_ENDPOINT"
 _PUBLIC_HUB = "https://huggingface.co"
 _SECONDS = 10
-# A part of the weights, such as model-00001-of-00004.safetensors.
-_SHARD = re.compile(r"(?P<name>[^/]*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.safetensors")
 
 
 def check_model(source: HubSource | S3Source, context: Context) -> Iterator[PreflightFinding]:
@@ -37,7 +37,7 @@ def check_model(source: HubSource | S3Source, context: Context) -> Iterator[Pref
             resolve(source, sagemaker=context.client("sagemaker"), s3=context.client("s3"))
         else:
             prefix = source.location[1]
-            yield from _files(source.uri, [name.removeprefix(prefix) for name, _, _ in _listed(source, context)])
+            yield from file_findings(source.uri, [name.removeprefix(prefix) for name in _listed(source, context)])
     except DeploymentError as error:
         text, _, fix = str(error).partition("Next: ")
         yield problem(_NAME, text.rstrip(". "), fix or "correct the model's declaration")
@@ -93,60 +93,42 @@ def check_copy(need: CopyNeed, context: Context) -> Iterator[PreflightFinding]:
             "accept its license on the model's page, and declare Model.huggingface(..., token=<a secret>)",
         )
     names = [str(object_in(sibling).get("rfilename", "")) for sibling in list_in(described.get("siblings"))]
-    if names and not has(names, [_SAFETENSORS]):
-        if not has(names, PICKLES):
-            yield certain(_NAME, f"{model} has no weights", "choose another model")
-        elif not need.allow_pickle:
-            yield certain(
-                _NAME,
-                f"{model} has its weights in pickle files only, which can run code when they are loaded",
-                "choose another model, or declare Model.huggingface(..., allow_pickle=True) if you trust its owner",
-            )
+    if not names:
+        return
+    if (found := model_files.fault(names, pickles=True)) is not None:
+        yield certain(_NAME, f"no engine loads {model}: {found.reason}", found.fix)
+    elif not model_files.weights(names) and not need.allow_pickle:
+        yield certain(
+            _NAME,
+            f"{model} has its weights in pickle files only, which can run code when they are loaded",
+            "choose another model, or declare Model.huggingface(..., allow_pickle=True) if you trust its owner",
+        )
 
 
-def _listed(source: S3Source, context: Context) -> Iterator[tuple[str, int, str]]:
+def _listed(source: S3Source, context: Context) -> Iterator[str]:
+    """Yield the names of the files, without the empty objects that stand for folders in S3's console."""
     bucket, prefix = source.location
     try:
-        yield from objects(context.client("s3"), bucket, prefix)
+        listed = objects(context.client("s3"), bucket, prefix)
+        yield from (name for name, _, _ in listed if not name.endswith("/"))
     except ClientError as error:
         if code_of(error) != "NoSuchBucket":
             raise
         raise DeploymentError(f"there is no bucket {bucket}. Next: use another one") from None
 
 
-def _files(uri: str, names: list[str]) -> Iterator[PreflightFinding]:
-    if not names:
-        yield problem(_NAME, f"there are no model files under {uri}", "upload them, or use another prefix")
-    elif not has(names, [_SAFETENSORS]) and has(names, ARCHIVES) and not has(names, [*PICKLES, "*.json"]):
-        yield problem(
-            _NAME,
-            f"the model under {uri} is an archive, but engines read uncompressed files",
-            "unpack it, upload the files, and use their prefix",
-        )
-    elif not has(names, [_SAFETENSORS]) and has(names, PICKLES):
+def file_findings(uri: str, names: Collection[str]) -> Iterator[PreflightFinding]:
+    """Check that an engine loads the files under an S3 URI, by their names relative to it."""
+    if (found := model_files.fault(names, pickles=True)) is not None:
+        # LMI's own handlers may read other files, and the need does not name the server.
+        said = problem if _HANDLED.isdisjoint(names) else advice
+        yield said(_NAME, f"no engine loads {uri}: {found.reason}", found.fix)
+    elif not model_files.weights(names):
         yield advice(
             _NAME,
             f"the weights under {uri} are pickle files only, which can run code when they are loaded",
             "save them as safetensors",
         )
-    if missing := _missing_shards(names):
-        yield problem(
-            _NAME,
-            f"the model under {uri} is incomplete: it lacks {', '.join(missing[:3])}"
-            + (f" and {len(missing) - 3} more" if len(missing) > 3 else ""),
-            "upload the missing files",
-        )
-
-
-def _missing_shards(names: Sequence[str]) -> list[str]:
-    """Return the missing parts of the weights in the model's own folder, according to the names of the other parts."""
-    shards = [match for match in map(_SHARD.fullmatch, names) if match is not None]
-    expected = [
-        f"{name}-{number:05}-of-{count:05}.safetensors"
-        for name, count in dict.fromkeys((shard["name"], int(shard["count"])) for shard in shards)
-        for number in range(1, count + 1)
-    ]
-    return sorted(set(expected) - set(names))
 
 
 def _secret(arn: str, context: Context) -> Iterator[PreflightFinding]:

@@ -79,7 +79,10 @@ def preflight_finds_no_model(t: Trials) -> None:
     stack = t.stack("preflight")
     t.cloud.client("s3").delete_object(Bucket=MODELS, Key=f"{stack.model}/model.safetensors")
     t.expect(stack.deploy(), "ROLLBACK_COMPLETE", "the stack's status")
-    t.says(stack, ("preflight found 1 problem; nothing was started", "there are no model files", "upload them"))
+    t.says(
+        stack,
+        ("preflight found 1 problem; nothing was started", "there are no weights", "upload the safetensors files"),
+    )
     stack.upload(b"weights")
     t.again(stack)
 
