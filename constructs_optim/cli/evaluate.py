@@ -9,11 +9,11 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from pydantic import ValidationError
@@ -30,11 +30,13 @@ from constructs_optim.evaluator.options import (
 )
 from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.synthetic_prompts import Lengths, SyntheticPrompts
+from constructs_optim.recipe import tasks
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import listed_mistakes, shown
 from constructs_optim.recipe.evaluation.objectives import ATTAINMENT
 from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.recipe.objectives import MOST_TOKENS
+from constructs_optim.recipe.tasks import TaskName
 from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.evaluation.differences import MARGIN
 
@@ -49,11 +51,14 @@ if TYPE_CHECKING:
     from constructs_optim.evaluator.evaluation import Evaluation
     from constructs_optim.evaluator.report import WrittenComparison
     from constructs_optim.evaluator.run_directory import RunDirectory
+    from constructs_optim.evaluator.sides import Side
     from constructs_optim.recipe.evaluation.result import EvaluationResult
 
 _NOTHING_COMPLETED, _STOPPED_EARLY, _TOO_MANY_ERRORS, _INTERRUPTED = 3, 4, 5, 130
 _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 2000, 500
+# Of prompts with several inputs, which are as many times as long.
+_MOST_RANDOM_INPUTS, _FEWEST_RANDOM_PROMPTS = 20_000, 20
 # Source: API reference, CreateEndpoint.
 _ENDPOINT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _EXTRA = ("httptools", "jinja2", "tokenizers")
@@ -68,17 +73,25 @@ _NEEDED = {
     "attainment": ("ttft", "itl", "latency"),
     "margin": ("compare",),
 }
+# Options that have an effect only on models that generate text.
+_OF_GENERATION = ("output_tokens", "prefix_tokens", "prefixes", "turns", "max_tokens", "temperature", "ttft", "itl")
 _COLUMNS = {
     "time_to_first_token_p50": "TTFT",
     "inter_token_latency_p50": "ITL",
     "client_latency_p50": "Latency",
     "requests_per_second": "Req/s",
+    "inputs_per_second": "Inputs/s",
     "goodput": "Goodput",
     "output_tokens_per_second": "Tokens/s",
     "acceptance_length": "Accepted",
     "blended_price_per_million_tokens": "$/M",
     "client_invocations": "Sent",
     "client_invocation_errors": "Failed",
+}
+# In place of those of output tokens, for models that generate none.
+_POOLED_COLUMNS = _COLUMNS | {
+    "input_tokens_per_second": "Tokens/s",
+    "price_per_million_input_tokens": "$/M",
 }
 
 
@@ -138,6 +151,15 @@ def evaluate_command(
             min=1, metavar="COUNT", help="Turns of a conversation of random words.", rich_help_panel="Prompts"
         ),
     ] = 1,
+    inputs_per_request: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="COUNT",
+            help="Texts of random words in a request to embed or classify, or documents of one to rerank. Default: 1.",
+            rich_help_panel="Prompts",
+        ),
+    ] = None,
     unique_prompts: Annotated[
         bool,
         typer.Option(
@@ -174,7 +196,11 @@ def evaluate_command(
     ] = None,
     request_format: Annotated[
         FormatName,
-        typer.Option(help="auto, openai, completions, lmi, or tgi.", metavar="FORMAT", rich_help_panel="Prompts"),
+        typer.Option(
+            help="auto, openai, completions, lmi, tgi, embed, rerank, or classify.",
+            metavar="FORMAT",
+            rich_help_panel="Prompts",
+        ),
     ] = FormatName.AUTO,
     concurrency: Annotated[
         str | None,
@@ -348,13 +374,15 @@ def evaluate_command(
 
     if requests is not None and seconds is not None:
         raise typer.BadParameter("use one of --requests and --seconds")
-    _refuse_ignored(context, arrivals)
+    given = _refuse_ignored(context, arrivals)
+    if request_format.task is not None:
+        _refuse_others(given, request_format.task, f"--request-format {request_format.value}")
     if resume is not None:
         directory = RunDirectory(resume)
         _run(directory.options(), directory, as_json=as_json)
         return
-    given = {"--input-tokens": input_tokens, "--output-tokens": output_tokens, "--prefix-tokens": prefix_tokens}
-    if prompts is not None and (unused := [name for name, value in given.items() if value] + ["--turns"] * (turns > 1)):
+    random = ("input_tokens", "output_tokens", "prefix_tokens", "turns", "inputs_per_request")
+    if prompts is not None and (unused := [_typed(name) for name in random if name in given]):
         raise typer.BadParameter(f"{' and '.join(unused)} are for random words: leave out --prompts")
     if prefix_tokens > MOST_TOKENS:
         raise typer.BadParameter(
@@ -408,14 +436,23 @@ def evaluate_command(
         prefix_tokens=prefix_tokens,
         prefixes=prefixes,
         turns=turns,
+        inputs=inputs_per_request,
+        reranks=request_format is FormatName.RERANK,
     )
     directory = RunDirectory(output or _default_folder(options))
     directory.create(options, read or _random_prompts(options, made))
-    _run(options, directory, as_json=as_json)
+    _run(options, directory, as_json=as_json, new=_New(given, made))
 
 
-def _refuse_ignored(context: typer.Context, arrivals: Arrivals) -> None:
-    """Raise BadParameter for options that were typed but would have no effect."""
+class _New(NamedTuple):
+    """A new evaluation: the options as typed, and how to make random prompts."""
+
+    given: Sequence[str]
+    made: SyntheticPrompts
+
+
+def _refuse_ignored(context: typer.Context, arrivals: Arrivals) -> list[str]:
+    """Return the typed options. Raises BadParameter for those that would have no effect."""
     given = [
         name
         for name in context.params
@@ -430,6 +467,16 @@ def _refuse_ignored(context: typer.Context, arrivals: Arrivals) -> None:
             raise typer.BadParameter(f"{_typed(name)} needs {able}")
     if "burstiness" in given and arrivals is not Arrivals.GAMMA:
         raise typer.BadParameter("--burstiness needs --arrivals gamma")
+    return given
+
+
+def _refuse_others(given: Sequence[str], task: TaskName, subject: str) -> None:
+    """Raise BadParameter for typed options that have no effect on a model's task."""
+    generates = task == tasks.GENERATE
+    ignored = ["inputs_per_request"] if generates else [*_OF_GENERATION]
+    if others := " and ".join(_typed(name) for name in given if name in ignored):
+        reason = "generates text for one prompt in each request" if generates else "has no output tokens"
+        raise typer.BadParameter(f"{subject} {reason} ({tasks.find(task).title}): leave out {others}")
 
 
 def _typed(name: str) -> str:
@@ -515,7 +562,8 @@ def _random_prompts(options: Options, made: SyntheticPrompts) -> list[Prompt]:
     source = options.sides[-1].tokenizer
     # Not for a tokenizer in S3, which needs a session that does not exist yet.
     count_tokens = None if source is None or source.startswith("s3://") else ModelTokenizer(source).count_text
-    return list(made.made(min(count, _MOST_RANDOM_PROMPTS), count_tokens))
+    most = max(_FEWEST_RANDOM_PROMPTS, min(_MOST_RANDOM_PROMPTS, _MOST_RANDOM_INPUTS // (made.inputs or 1)))
+    return list(made.made(min(count, most), count_tokens))
 
 
 def _most_sent(load: Load) -> int:
@@ -524,7 +572,34 @@ def _most_sent(load: Load) -> int:
     return (load.total or _RANDOM_PROMPTS_FOR_SECONDS) + users * (load.warm_up + 2 if load.warm_up else 0)
 
 
-def _run(options: Options, directory: RunDirectory, *, as_json: bool) -> None:
+def _fitted(options: Options, directory: RunDirectory, sides: Sequence[Side], new: _New | None) -> Options:
+    """Return the options for what the sides do, which a first request to each has shown, and give them fitting prompts.
+
+    Raises:
+        EvaluationError: if the sides do different things.
+        BadParameter: if typed options have no effect on what they do.
+    """
+    formats = [side.sender.format.name for side in sides]
+    labels = [side.subject.label for side in sides]
+    if len({each.task for each in formats}) > 1:
+        named = " and ".join(f"{label} as {each.value}" for label, each in zip(labels, formats, strict=True))
+        raise EvaluationError(f"the endpoints respond to different requests, {named}: compare two with the same task")
+    task = formats[0].task
+    if new is None or task is None:
+        return options
+    _refuse_others(new.given, task, " and ".join(labels))
+    if task != "rerank" or not options.random_prompts or new.made.reranks:
+        return options
+    # Random texts have no query.
+    options = options.model_copy(update={"format": FormatName.RERANK})
+    prompts = _random_prompts(options, new.made.model_copy(update={"reranks": True}))
+    directory.create(options, prompts)
+    for side in sides:
+        side.sender.prompts = prompts
+    return options
+
+
+def _run(options: Options, directory: RunDirectory, *, as_json: bool, new: _New | None = None) -> None:
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -546,7 +621,7 @@ def _run(options: Options, directory: RunDirectory, *, as_json: bool) -> None:
     async def measure() -> tuple[Evaluation, Exception | None]:
         with working("Sending a first request"):
             sides = [await prepare(options, side, prompts, session) for side in options.sides]
-        evaluation = Evaluation(directory, options, sides)
+        evaluation = Evaluation(directory, _fitted(options, directory, sides, new), sides)
         try:
             with LiveProgress() as progress:
                 await evaluation.run(progress)
@@ -556,7 +631,7 @@ def _run(options: Options, directory: RunDirectory, *, as_json: bool) -> None:
 
     evaluation, stopped = run(measure())
     results = {side.name: evaluation.result(side) for side in evaluation.sides}
-    comparison = write_report(directory, evaluation.options, results, prompts)
+    comparison = write_report(directory, evaluation.options, results, evaluation.sides[0].sender.prompts)
     if as_json:
         print_json({"directory": str(directory.path), "results": results})
     else:
@@ -582,7 +657,7 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
         for level in result.levels:
             label, where = result.subject.label, f"at {level.load}"
             sent, errors = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
-            if sent == errors + level.metrics["empty_inference_response"]:
+            if sent == errors + level.metrics.get("empty_inference_response", 0):
                 problems.append((_NOTHING_COMPLETED, f"{label} completed none of {sent:.0f} requests {where}."))
             if not level.complete:
                 problems.append((_STOPPED_EARLY, f"The evaluation of {label} stopped early {where}."))
@@ -598,7 +673,8 @@ def _print(folder: Path, results: Sequence[EvaluationResult], comparison: Writte
     from constructs_optim.evaluator.report import readable
 
     levels = [(level, result.subject.label) for result in results for level in result.levels]
-    known = [name for name in _COLUMNS if any(name in level.metrics for level, _ in levels)]
+    columns = _columns(name for level, _ in levels for name in level.metrics)
+    known = [name for name in columns if any(name in level.metrics for level, _ in levels)]
     order = list(dict.fromkeys(level.load for level, _ in levels))
     rows = [
         [
@@ -609,8 +685,11 @@ def _print(folder: Path, results: Sequence[EvaluationResult], comparison: Writte
         for level, label in sorted(levels, key=lambda labeled: order.index(labeled[0].load))
     ]
     sides = ["Side"] if len(results) > 1 else []
-    print_table(["Load", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))
-    say("TTFT, ITL, and Latency: medians in ms of time to first token, inter-token latency, and whole response.")
+    print_table(["Load", *(columns[name] for name in known), *sides], rows, long=len(sides))
+    if columns is _COLUMNS:
+        say("TTFT, ITL, and Latency: medians in ms of time to first token, inter-token latency, and whole response.")
+    else:
+        say("Latency: median in ms of the whole response. Inputs: texts or documents. Tokens and $/M: of inputs.")
     if "blended_price_per_million_tokens" in known:
         say("$/M: US dollars per million tokens, at three input tokens for each output token.")
     if "acceptance_length" in known:
@@ -620,8 +699,10 @@ def _print(folder: Path, results: Sequence[EvaluationResult], comparison: Writte
             say(f"{result.subject.label}: {described(result.limit, result.objectives)}")
     if comparison is not None:
         _print_differences(comparison)
-        completions = comparison.completions
-        say(f"Both sides return the same completion for {completions.identical} of {completions.compared} prompts.")
+        if (completions := comparison.completions) is not None:
+            say(f"Both sides return the same completion for {completions.identical} of {completions.compared} prompts.")
+        if comparison.outputs is not None:
+            say(comparison.outputs.described)
         for note in comparison.notes:
             say(f"- {note}")
     for note in dict.fromkeys(note for result in results for note in result.notes):
@@ -632,13 +713,19 @@ def _print(folder: Path, results: Sequence[EvaluationResult], comparison: Writte
     say("\n".join(map(str, sorted(written))))
 
 
+def _columns(metrics: Iterable[str]) -> Mapping[str, str]:
+    """Return the columns of tables, by metric, for the metrics that were measured."""
+    return _POOLED_COLUMNS if "inputs_per_second" in metrics else _COLUMNS
+
+
 def _print_differences(comparison: WrittenComparison) -> None:
     from constructs_optim.evaluator.report import requests_needed, signed
 
+    columns = _columns(found.name for level in comparison.levels for found in level.differences)
     rows = [
         [
             level.load,
-            _COLUMNS[found.name],
+            columns[found.name],
             signed(found.change),
             f"{signed(found.low)} to {signed(found.high)}" if found.low is not None else "–",
             f"{found.verdict}: too busy" if found.too_busy else found.verdict,
@@ -646,7 +733,7 @@ def _print_differences(comparison: WrittenComparison) -> None:
         ]
         for level in comparison.levels
         for found in level.differences
-        if found.name in _COLUMNS
+        if found.name in columns
     ]
     say("")
     print_table(["Load", "Metric", "Change", "95% interval", "Verdict", "Requests needed"], rows, status="Verdict")

@@ -18,6 +18,7 @@ from constructs_optim.runtime.evaluation.samples import Sample
 from constructs_optim.runtime.evaluation.token_counts import NOTABLE_DIFFERENCE
 
 from .lag import Lag
+from .output_agreement import OutputAgreement
 from .prompts import Prompt
 from .streaming import Record
 from .summary import summarize
@@ -65,7 +66,7 @@ class ComparedLoad(BaseModel):
 
 
 class ComparisonDocument(BaseModel):
-    """``comparison.json``: two sides' differences and their completions.
+    """``comparison.json``: two sides' differences and their completions, or the agreement of their ``outputs``.
 
     Intervals are simultaneous, with a probability of 1 - ``level``. ``margin`` is the largest relative change that
     counts as no change. ``notes`` say what else makes the sides differ.
@@ -77,7 +78,8 @@ class ComparisonDocument(BaseModel):
     margin: float
     level: float = LEVEL
     levels: tuple[ComparedLoad, ...]
-    completions: CompletionComparison
+    completions: CompletionComparison | None = None
+    outputs: OutputAgreement | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -210,7 +212,7 @@ def _share_with_reference(prompts: Sequence[Prompt], completions: Mapping[int, l
     references = [
         (reference.strip(), texts[0])
         for prompt, texts in completions.items()
-        if (reference := prompts[prompt].reference)
+        if isinstance(reference := prompts[prompt].reference, str) and reference
     ]
     return sum(reference in text for reference, text in references) / len(references) if references else None
 

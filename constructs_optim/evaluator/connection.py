@@ -26,6 +26,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import NoCredentialsError
 
 from constructs_optim.runtime.documents import json_value
+from constructs_optim.runtime.evaluation.pooled_outputs import PATHS
 
 from .bearer_token import bearer_token
 from .options import EvaluationError, public_url
@@ -44,6 +45,8 @@ _FINAL = 200
 _CREDENTIALS_LAST_SECONDS = 120
 _LONGEST_MESSAGE = 300
 _TOKEN_SECONDS = 900
+# vLLM has this path beside those of its API, not below /v1 (0.30, entrypoints/pooling/classify/api_router.py).
+_BESIDE_API, _API = PATHS["classify"], "/v1"
 
 
 def proxy_for(scheme: str, host: str) -> SplitResult | None:
@@ -105,19 +108,22 @@ class UrlTarget:
             "Host": parts.netloc,
             "User-Agent": "constructs-optim",
             "Content-Type": "application/json",
-            "Accept": "text/event-stream",
             "Accept-Encoding": "identity",
             **({"Authorization": f"Bearer {api_key}"} if api_key else {}),
         }
 
-    async def request(self, body: bytes, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    async def request(
+        self, body: bytes, path: str, headers: Mapping[str, str] = MappingProxyType({}), *, streams: bool = True
+    ) -> bytes:
         """Return a whole HTTP/1.1 request; ``path`` is the format's, for example ``/chat/completions``."""
-        whole_path = self._path if self._path.endswith((path, "/generate_stream")) else f"{self._path}{path}"
-        return _request("POST", whole_path, {**self._headers, **headers}, body)
+        api = self._path.removesuffix(_API) if path == _BESIDE_API else self._path
+        whole_path = self._path if self._path.endswith((path, "/generate_stream")) else f"{api}{path}"
+        accepted = {"Accept": "text/event-stream" if streams else "application/json"}
+        return _request("POST", whole_path, {**self._headers, **accepted, **headers}, body)
 
 
 class SageMakerTarget:
-    """A SageMaker endpoint, invoked with ``InvokeEndpointWithResponseStream``.
+    """A SageMaker endpoint, invoked with ``InvokeEndpointWithResponseStream``, or ``InvokeEndpoint`` without a stream.
 
     boto3's client blocks a thread per request until a whole frame has arrived. Here the request is signed by botocore
     and sent by the event loop, so that hundreds of streams can be timed at once.
@@ -139,9 +145,7 @@ class SageMakerTarget:
         if self._credentials is None:
             raise NoCredentialsError
         self._region: str = client.meta.region_name
-        self._url = urlsplit(
-            f"{client.meta.endpoint_url.rstrip('/')}/endpoints/{endpoint_name}/invocations-response-stream"
-        )
+        self._url = urlsplit(f"{client.meta.endpoint_url.rstrip('/')}/endpoints/{endpoint_name}/invocations")
         self._headers = {
             "Content-Type": "application/json",
             **({"X-Amzn-SageMaker-Target-Variant": variant_name} if variant_name else {}),
@@ -149,17 +153,18 @@ class SageMakerTarget:
         }
         self.server: Server = Server.of(self._url)
 
-    async def request(self, body: bytes, path: str) -> bytes:
-        """Return a whole, signed HTTP/1.1 request. Every format has the same path."""
+    async def request(self, body: bytes, path: str, *, streams: bool = True) -> bytes:
+        """Return a whole, signed HTTP/1.1 request. Every format has the same path, in one of two actions."""
         refresh_needed = getattr(self._credentials, "refresh_needed", None)
         if refresh_needed is not None and refresh_needed(_CREDENTIALS_LAST_SECONDS):
             # Renewing credentials blocks on a service, so it must not run in the event loop that takes the times.
             frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
         else:
             frozen = self._credentials.get_frozen_credentials()
-        signed = AWSRequest("POST", self._url.geturl(), data=body, headers=dict(self._headers))
+        url = self._url._replace(path=f"{self._url.path}-response-stream") if streams else self._url
+        signed = AWSRequest("POST", url.geturl(), data=body, headers=dict(self._headers))
         SigV4Auth(frozen, "sagemaker", self._region).add_auth(signed)
-        return _request("POST", self._url.path, {"Host": self._url.netloc, **dict(signed.headers.items())}, body)
+        return _request("POST", url.path, {"Host": self._url.netloc, **dict(signed.headers.items())}, body)
 
 
 class OpenAITarget:
@@ -185,13 +190,13 @@ class OpenAITarget:
         self.model, self.server = model, self._target.server
         self._token, self._renewed = "", 0.0
 
-    async def request(self, body: bytes, path: str) -> bytes:
+    async def request(self, body: bytes, path: str, *, streams: bool = True) -> bytes:
         """Return a whole HTTP/1.1 request. A token serves all requests for a few minutes."""
         if not self._token or time.monotonic() - self._renewed > _TOKEN_SECONDS / 2:
             # Renewing credentials blocks on a service, so it must not run in the event loop that takes the times.
             frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
             self._token, self._renewed = bearer_token(frozen, self._region, _TOKEN_SECONDS), time.monotonic()
-        return await self._target.request(body, path, {"Authorization": f"Bearer {self._token}"})
+        return await self._target.request(body, path, {"Authorization": f"Bearer {self._token}"}, streams=streams)
 
 
 Target = UrlTarget | SageMakerTarget | OpenAITarget

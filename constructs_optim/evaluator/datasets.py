@@ -4,6 +4,7 @@
 own                    ``prompt``, ``messages``, ``inputs`` or ``turns`` (``Prompt``); OpenAI's chats among them
 ShareGPT               ``conversations`` of ``from`` and ``value``, a JSON array or a line each
 AIPerf, single turn    ``text``
+embeddings, classes    ``text``, a list
 AIPerf, multi turn     ``turns`` of ``text`` and ``delay`` in milliseconds
 Mooncake               ``timestamp`` in milliseconds, ``input_length``, ``output_length``, ``hash_ids``
 SageMaker              records of data capture, with their times
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, NonNegativeInt, PositiveInt, ValidationError
 
 from constructs_optim.recipe.errors import listed_mistakes, shortened
 from constructs_optim.recipe.objectives import MOST_TOKENS
@@ -46,6 +47,7 @@ _MOST_WORDS = 1_000_000_000
 _Tokens = Annotated[int, Field(gt=0, le=MOST_TOKENS)]
 _Milliseconds = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
+_CAPTURED = ("messages", "prompt", "inputs", "input", "query")
 
 
 class _Line(BaseModel):
@@ -72,6 +74,14 @@ class _ShareGpt(_Line):
         if len(asked) == 1:
             return Prompt(prompt=asked[0])
         return Prompt(turns=tuple(Turn(prompt=text) for text in asked))
+
+
+class _Texts(_Line):
+    text: tuple[str, ...]
+    reference: list[JsonValue] | None = None
+
+    def prompt(self) -> Prompt:
+        return Prompt(input=self.text, reference=self.reference)
 
 
 class _AiperfTurn(_Line):
@@ -284,13 +294,14 @@ def _captured(line: str) -> Prompt:
     request = capture.request
     limits = (request, object_in(request.get("parameters")))
     limit = next((each[name] for each in limits for name in _LIMITS if isinstance(each.get(name), int)), None)
-    named = next((name for name in ("messages", "prompt", "inputs") if request.get(name)), None)
+    named = next((name for name in _CAPTURED if request.get(name)), None)
     if named is None:
-        raise ValueError("the captured request has none of messages, prompt and inputs")
+        raise ValueError(f"the captured request has none of {', '.join(_CAPTURED[:-1])} and {_CAPTURED[-1]}")
     at = dt.datetime.fromisoformat(capture.inference_time).timestamp() if capture.inference_time else None
     # A completion's prompt is text without a template.
-    known = {"messages" if named == "messages" else "inputs": request[named], "max_tokens": limit, "at_seconds": at}
-    return _asked(Prompt.model_validate(known))
+    known = {"inputs" if named == "prompt" else named: request[named], "max_tokens": limit, "at_seconds": at}
+    documents = {"documents": request.get("documents")} if named == "query" else {}
+    return _asked(Prompt.model_validate(known | documents))
 
 
 def _asked(prompt: Prompt) -> Prompt:
@@ -314,6 +325,7 @@ def _is_aiperf_conversation(document: Mapping[str, Any]) -> bool:
 _KINDS: Mapping[type[_Line], Callable[[Mapping[str, Any]], bool]] = {
     _ShareGpt: lambda document: "conversations" in document,
     _AiperfConversation: _is_aiperf_conversation,
+    _Texts: lambda document: isinstance(document.get("text"), list),
     _AiperfTurn: lambda document: "text" in document,
     _Mooncake: lambda document: "input_length" in document,
 }

@@ -39,6 +39,7 @@ _COUNT_REASONS = {
     ("input", True): "the server may add a system prompt or the descriptions of tools, and --unique-prompts a number",
     ("input", False): "the tokenizer or its chat template may not be the served model's",
 }
+_USES: Mapping[TokenKind, str] = {"output": "Rates, inter-token latency, and prices", "input": "Rates and prices"}
 # The packages that affect measured times.
 _MEASURING = ("httptools", "botocore")
 
@@ -131,19 +132,20 @@ class Evaluation:
         )
 
     def _workload(self, side: Side, counts: Mapping[TokenKind, TokenCounts]) -> Workload:
-        generation, prompts = self.options.generation, side.sender.prompts
-        load, output = self.options.first_load, counts.get("output")
+        generation, prompts, written = self.options.generation, side.sender.prompts, side.sender.format
+        load, counted = self.options.first_load, counts.get("output" if written.streams else "input")
         parameters = {
             name: value if isinstance(value, str | int | float | bool) else json.dumps(value)
             for name, value in generation.parameters.items()
         }
+        sampling = {"max_tokens": generation.max_tokens, "temperature": generation.temperature}
         requests = {load.total for load in self.options.loads}
         return Workload(
             prompts=len(prompts),
             prompts_digest=digest(prompts),
             tool=f"constructs-optim {version('constructs-optim')}",
-            format=side.sender.format.name.value,
-            parameters={"max_tokens": generation.max_tokens, "temperature": generation.temperature} | parameters,
+            format=written.name.value,
+            parameters=(sampling if written.streams else {}) | parameters,
             requests=load.total if len(requests) == 1 else None,
             seconds=load.seconds,
             warm_up=load.warm_up,
@@ -154,7 +156,7 @@ class Evaluation:
             command=self.options.command,
             versions={name: version(name) for name in _MEASURING} | {"python": platform.python_version()},
             tokens_counted_by="tokenizer"
-            if output is not None and output.by_tokenizer > output.by_server
+            if counted is not None and counted.by_tokenizer > counted.by_server
             else "server",
             tokenizer=side.tokenizer.source if side.tokenizer else None,
             token_counts=dict(counts),
@@ -216,10 +218,12 @@ class Evaluation:
                     write(record)
                     progress.request_ended(record)
 
-                before = await read_counters(side.subject.url)
+                # vLLM counts each input of a request as a request.
+                url = side.subject.url if side.sender.format.streams else None
+                before = await read_counters(url)
                 try:
                     await side.sender.run(load, level, recorded, sent_before)
-                    after, segment = await read_counters(side.subject.url), level.segments[-1]
+                    after, segment = await read_counters(url), level.segments[-1]
                     if before is not None and after is not None:
                         counted = after.since(before)
                         segment.drafts, segment.accepted = counted.drafts, counted.accepted
@@ -250,7 +254,8 @@ def _notes(
     records = [record for _, level in levels for record in level.counted]
     if side.tokenizer is None:
         yield "Token counts come from the server. No tokenizer is set to check them (tokenizer=...)."
-        if "output" not in counts and any(record.is_measured for record in records):
+        counted_kind = "output" if side.sender.format.streams else "input"
+        if counted_kind not in counts and any(record.is_measured for record in records):
             yield "The server reports no usable token counts, so metrics based on tokens are missing."
     for kind, counted in counts.items():
         yield from _count_notes(kind, counted)
@@ -271,7 +276,7 @@ def _count_notes(kind: TokenKind, counted: TokenCounts) -> Iterator[str]:
     if is_notable:
         yield (
             f"The server counted {abs(difference):.1%} {more_or_fewer} {kind} tokens than the tokenizer: "
-            f"{_COUNT_REASONS[kind, difference > 0]}. Rates, inter-token latency, and prices use the server's count."
+            f"{_COUNT_REASONS[kind, difference > 0]}. {_USES[kind]} use the server's count."
         )
     if counted.by_server and counted.by_tokenizer:
         known = counted.by_server + counted.by_tokenizer

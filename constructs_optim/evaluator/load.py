@@ -49,6 +49,11 @@ _TIMER_SECONDS = 0.002
 _SPARE_CONNECTIONS, _MOST_CONNECTIONS, _OTHER_FILES = 4, 8192, 64
 _DIGITS = 6
 _TRIES = 3
+# A server that does not know a format refuses its requests, or responds in another one.
+_UNKNOWN_FORMAT = {ErrorKind.CLIENT_ERROR, ErrorKind.MALFORMED_RESPONSE}
+# The prompts of a load whose embeddings, scores or classes are kept: embeddings of thousands fill the memory, and a few
+# hundred show how much two models agree.
+_MOST_OUTPUTS = 500
 
 
 @dataclass
@@ -189,35 +194,44 @@ class Sender:
     async def choose_format(self, formats: Sequence[type[Format]], timeout_seconds: float) -> None:
         """Use the first format in which the target responds. Tries several prompts, because one may be faulty."""
         problems: list[str] = []
+        kinds: set[ErrorKind | None] = set()
         for self.format in formats:
-            for prompt in self.prompts[:_TRIES]:
+            if not self.format.streams and not kinds <= _UNKNOWN_FORMAT:
+                # The model generates text, and something else is wrong.
+                break
+            example = [self.format.example] if self.format.example is not None else []
+            for prompt in [*itertools.islice(filter(self.format.suits, self.prompts), _TRIES)] or example:
                 connection = Connection(self.target.server)
                 try:
                     request = await self.write(prompt.request(()))
-                    record = await self.read(await connection.send(request, timeout_seconds))
+                    record = await self.read(await connection.send(request, timeout_seconds), prompt)
                 finally:
                     connection.close()
-                if record.error is None and record.first_token is not None:
+                if record.is_measured:
                     self.response_seconds = record.end - record.start
                     return
+                kinds.add(record.error)
                 reason = f"{record.error or 'empty'}: {record.message or 'the completion has no token'}"
                 problems.append(f"  {self.format.name}: {reason}")
         distinct = "\n".join(dict.fromkeys(problems))
-        raise EvaluationError(f"the endpoint returns no completion that can be measured:\n{distinct}")
+        expected = "completion" if formats[0].streams else "response"
+        raise EvaluationError(f"the endpoint returns no {expected} that can be measured:\n{distinct}")
 
     async def write(self, prompt: Prompt) -> bytes:
         """Return the complete HTTP request for a prompt."""
         body = json.dumps(self.format.body(prompt, self.generation, self.target.model), separators=(",", ":"))
-        return await self.target.request(body.encode(), self.format.path)
+        return await self.target.request(body.encode(), self.format.path, streams=self.format.streams)
 
-    async def read(self, exchange: Exchange) -> Record:
+    async def read(self, exchange: Exchange, prompt: Prompt) -> Record:
         """Decode an exchange, a few pieces at a time, and return its record."""
         response = self.format(exchange)
         for number, (at, piece) in enumerate(exchange.pieces if exchange.status == 200 else (), start=1):
             response.feed(at, piece)
             if not number % _PIECES_AT_ONCE:
                 await asyncio.sleep(0)
-        return response.finish()
+        record = response.finish()
+        record.inputs = self.format.inputs(prompt)
+        return record
 
 
 @dataclass
@@ -265,6 +279,7 @@ class _Run:
             self._order = iter(self._replayed)
         self._number = max((record.segment for record in level.records), default=-1) + 1
         self._conversations = itertools.count()
+        self._kept: set[int] = set()
         self._repeats: Counter[int] = Counter(sent_before)
         self._began = time.perf_counter()
         self._left = None if load.total is None else load.total - len(level.counted)
@@ -303,9 +318,11 @@ class _Run:
         """Read and record the exchanges as they end, until the queue has None."""
         while (ended := await self.exchanges.get()) is not None:
             request, exchange, waiting = ended
-            record = await self._sender.read(exchange)
+            record = await self._sender.read(exchange, self._sender.prompts[request.prompt])
             record.prompt, record.turn, record.counted = request.prompt, len(request.responses), request.counted
             record.segment, record.conversation = self._number, request.conversation
+            if record.inputs is not None and not self._keeps_output(record):
+                record.text = ""
             for name in ("start", "end", "first_token", "last_token"):
                 at = getattr(record, name)
                 setattr(record, name, None if at is None else round(at - self._began, _DIGITS))
@@ -315,6 +332,13 @@ class _Run:
                 self._level.records.append(record)
                 if self._recorded is not None:
                     self._recorded(record)
+
+    def _keeps_output(self, record: Record) -> bool:
+        """Return whether to keep embeddings, scores or classes: those of a prompt's first counted request."""
+        is_kept = record.counted and record.prompt not in self._kept and len(self._kept) < _MOST_OUTPUTS
+        if is_kept and record.error is None:
+            self._kept.add(record.prompt)
+        return is_kept
 
     def leave_out_unneeded(self) -> None:
         """Forget requests that were complete before the first counted one was sent.

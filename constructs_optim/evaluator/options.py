@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveInt
 
+from constructs_optim.recipe import tasks
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import load_label
+from constructs_optim.recipe.tasks import TaskName
 from constructs_optim.runtime.evaluation.differences import MARGIN
 
 from .savings_plan import SavingsPlan
 
+_TASKS: Mapping[str, TaskName] = {str(task): task for task in tasks.NAMES}
 _FEWEST_REQUESTS, _REQUESTS_PER_USER = 32, 8
 _FEWEST_ARRIVALS, _ARRIVAL_SECONDS = 100, 30
 
@@ -40,13 +44,23 @@ def public_url(url: str) -> str:
 
 
 class FormatName(StrEnum):
-    """The format of requests and completions."""
+    """The format of requests and responses: completions, embeddings, scores or classes."""
 
     AUTO = "auto"
     OPENAI = "openai"
     COMPLETIONS = "completions"
     LMI = "lmi"
     TGI = "tgi"
+    EMBED = "embed"
+    RERANK = "rerank"
+    CLASSIFY = "classify"
+
+    @property
+    def task(self) -> TaskName | None:
+        """What a model does for such requests; None for ``auto``."""
+        if self is FormatName.AUTO:
+            return None
+        return _TASKS.get(self.value, tasks.GENERATE)
 
 
 class _Options(BaseModel):

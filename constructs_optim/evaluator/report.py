@@ -28,7 +28,9 @@ from .comparison import (
 from .find_limit import described
 from .load import MeasuredLevel
 from .options import Options
+from .output_agreement import OutputAgreement, compare_outputs
 from .plots import HAS_PLOTS, PLOT_STYLE
+from .pooled_formats import POOLED_FORMATS, PooledFormat
 from .prompts import Prompt
 from .requests import ErrorKind
 from .run_directory import RunDirectory
@@ -53,6 +55,19 @@ _SUMMARY = (
     "client_invocations",
     "client_invocation_errors",
 )
+# The same for models that generate no text.
+_POOLED_SUMMARY = (
+    "client_latency_p50",
+    "client_latency_p99",
+    "requests_per_second",
+    "inputs_per_second",
+    "input_tokens_per_second",
+    "goodput",
+    "price_per_million_input_tokens",
+    "price_per_thousand_requests",
+    "client_invocations",
+    "client_invocation_errors",
+)
 _UNITS = {Unit.MILLISECONDS: " (ms)", Unit.US_DOLLARS: " ($)"}
 
 # Colors of the baseline and the optimized side, the same as in dashboards.
@@ -71,14 +86,17 @@ _LATENCIES = {
 }
 _THROUGHPUT = ("output_tokens_per_second", "total_throughput")
 _REQUESTS = ("requests_per_second", "goodput")
+_INPUTS, _INPUT_TOKENS = ("inputs_per_second",), ("input_tokens_per_second",)
 _DISTRIBUTIONS = {
     "Distribution of time to first token": ("time_to_first_token", "% of requests"),
     "Distribution of inter-token latency": ("inter_token_latency", "% of requests"),
     "Distribution of inter-chunk latency": ("inter_chunk_latency", "% of chunks"),
 }
+_POOLED_DISTRIBUTIONS = {"Distribution of client latency": ("client_latency", "% of requests")}
 # Largest number of points in a curve over time, and in a distribution.
 _BINS, _MOST_POINTS = 40, 400
 _PRICES = ("price_per_million_output_tokens", "price_per_million_input_tokens", "blended_price_per_million_tokens")
+_POOLED_PRICES = ("price_per_million_input_tokens",)
 _COST_X = "client latency, p50 (ms); beside a point: the load"
 
 
@@ -104,12 +122,13 @@ class ReportSide:
 
 @dataclass(frozen=True)
 class WrittenComparison:
-    """The differences between two sides, and between their completions."""
+    """The differences between two sides, and between their completions or other ``outputs``."""
 
     margin: float
     levels: Sequence[ComparedLoad]
-    completions: CompletionComparison
+    completions: CompletionComparison | None = None
     notes: Sequence[str] = ()
+    outputs: OutputAgreement | None = None
 
     @property
     def verdicts(self) -> Counter[str]:
@@ -147,10 +166,14 @@ def write_report(
             for name, side in zip(results, sides, strict=True)
         }
         levels = compare_metrics(sides[0].result, sides[1].result, samples, lags, options.margin)
-        completions = compare_completions(prompts, *(_records(side) for side in sides))
+        pooled, records = _pooled(sides), [_records(side) for side in sides]
+        completions = compare_completions(prompts, *records) if pooled is None else None
+        outputs = compare_outputs(pooled.task, prompts, *records) if pooled is not None else None
         notes = tuple(counting_notes(sides[0].result, sides[1].result))
-        comparison = WrittenComparison(options.margin, levels, completions, notes)
-        document = ComparisonDocument(margin=options.margin, levels=levels, completions=completions, notes=notes)
+        comparison = WrittenComparison(options.margin, levels, completions, notes, outputs)
+        document = ComparisonDocument(
+            margin=options.margin, levels=levels, completions=completions, outputs=outputs, notes=notes
+        )
         (directory.path / "comparison.json").write_text(document.model_dump_json(indent=1) + "\n", encoding="utf-8")
     for name in (REPORT, SUMMARY):
         (directory.path / name).write_text(_page(name, sides, comparison), encoding="utf-8")
@@ -202,6 +225,11 @@ def _records(side: ReportSide) -> list[Record]:
     return [record for level in side.measured.values() for record in level.counted]
 
 
+def _pooled(sides: Sequence[ReportSide]) -> type[PooledFormat] | None:
+    """Return the format of models that generate no text; None for the others."""
+    return POOLED_FORMATS.get(sides[0].result.workload.format or "")
+
+
 def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison | None) -> str:
     from jinja2 import Environment, StrictUndefined, select_autoescape
 
@@ -212,7 +240,7 @@ def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison 
 
     metrics = [metric for metric in EVALUATION if known(metric)]
     parts = dict.fromkeys(metric.part for metric in EVALUATION)
-    is_html = name == REPORT
+    is_html, summarized = name == REPORT, _SUMMARY if _pooled(sides) is None else _POOLED_SUMMARY
     environment = Environment(
         autoescape=select_autoescape(default_for_string=is_html), undefined=StrictUndefined, keep_trailing_newline=True
     )
@@ -229,7 +257,7 @@ def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison 
         sides=sides,
         units=_UNITS,
         titles={metric.name: metric.title for metric in EVALUATION},
-        summary=[metric for metric in metrics if metric.name in _SUMMARY],
+        summary=[metric for metric in metrics if metric.name in summarized],
         parts={part: [metric for metric in metrics if metric.part == part] for part in parts},
         limits=[
             f"{side.label}: {described(side.result.limit, side.result.objectives)}"
@@ -244,6 +272,7 @@ def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison 
         has_plots=HAS_PLOTS,
         without_prices=[side.label for side in sides if side.result.price is None],
         completions=comparison.completions if comparison else None,
+        outputs=comparison.outputs if comparison else None,
         errors=[kind for kind in ErrorKind if any(kind in level.errors for s in sides for level in s.result.levels)],
     )
 
@@ -322,23 +351,26 @@ def _plots(sides: Sequence[ReportSide]) -> Iterator[tuple[str, str]]:
     def over(metrics: Sequence[str], against: str = "") -> list[Curve]:
         return list(_metric_curves(sides, metrics, against))
 
-    millions = "US dollars per million tokens"
+    millions, is_pooled = "US dollars per million tokens", _pooled(sides) is not None
+    prices = _POOLED_PRICES if is_pooled else _PRICES
     latencies = [
         Plot(title, x, "ms", over([f"{name}_{each}" for each in PERCENTILES]), "", objectives.get(name), limit)
         for title, name in _LATENCIES.items()
     ]
     distributions = [
         Plot(title, "ms", share, list(_distribution(sides, name)), wide="x")
-        for title, (name, share) in _DISTRIBUTIONS.items()
+        for title, (name, share) in (_POOLED_DISTRIBUTIONS if is_pooled else _DISTRIBUTIONS).items()
     ]
+    timed = "client_latency" if is_pooled else "time_to_first_token"
     plots = [
         *latencies,
-        Plot("Throughput", x, "tokens/s", over(_THROUGHPUT)),
+        Plot("Throughput", x, "tokens/s", over(_INPUT_TOKENS if is_pooled else _THROUGHPUT)),
         Plot("Requests", x, "requests/s", over(_REQUESTS), limit=limit),
+        Plot("Inputs", x, "inputs/s", over(_INPUTS)),
         *distributions,
-        Plot("Time to first token over time", "seconds", "ms, median", list(_over_time(sides))),
-        Plot("Price", x, millions, over(_PRICES), wide="y"),
-        Plot("Cost against latency", _COST_X, millions, over(_PRICES[:1], "client_latency_p50"), wide="y"),
+        Plot(f"{find(timed).title} over time", "seconds", "ms, median", list(_over_time(sides, timed))),
+        Plot("Price", x, millions, over(prices), wide="y"),
+        Plot("Cost against latency", _COST_X, millions, over(prices[:1], "client_latency_p50"), wide="y"),
     ]
     for plot in plots:
         if plot.curves:
@@ -402,16 +434,16 @@ def _distribution(sides: Sequence[ReportSide], name: str) -> Iterator[Curve]:
         yield Curve(label, [values[rank - 1] for rank in ranks], shares, {**style, "drawstyle": "steps-post"})
 
 
-def _over_time(sides: Sequence[ReportSide]) -> Iterator[Curve]:
-    """Yield the median time to first token of consecutive requests, a curve for each load."""
+def _over_time(sides: Sequence[ReportSide], name: str) -> Iterator[Curve]:
+    """Yield the median of a latency of consecutive requests, a curve for each load."""
     for label, sample, style in _samples(sides):
-        known = [each for each in sample.observations if each.time_to_first_token is not None]
+        known = [(each.start, value) for each in sample.observations for value in each.latencies(name)]
         size = max(1, math.ceil(len(known) / _BINS))
         bins = [known[first : first + size] for first in range(0, len(known), size)]
         if len(bins) < 2:
             continue
-        medians = [sorted(each.time_to_first_token or 0.0 for each in part)[len(part) // 2] for part in bins]
-        yield Curve(label, [part[0].start for part in bins], medians, style)
+        medians = [sorted(value for _, value in part)[len(part) // 2] for part in bins]
+        yield Curve(label, [part[0][0] for part in bins], medians, style)
 
 
 def draw_figure(plot: Plot) -> Figure:

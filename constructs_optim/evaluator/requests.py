@@ -42,7 +42,8 @@ class Request:
 
     ``end`` is when the response was complete or the request failed; ``last_token`` is ``end`` by default.
     ``first_tokens`` arrived in the first piece of the response, after ``unseen_tokens`` that the server generated but
-    did not send. ``gaps`` are the milliseconds between one piece and the next.
+    did not send. ``gaps`` are the milliseconds between one piece and the next. ``inputs`` is the number of texts or
+    documents of a request for embeddings, scores or classes, whose response has no tokens.
     """
 
     start: float
@@ -56,11 +57,12 @@ class Request:
     first_tokens: int = 1
     unseen_tokens: int = 0
     gaps: list[float] = field(default_factory=list)
+    inputs: int | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether the request succeeded without any token that the tokenizer can count."""
-        if self.error is not None:
+        """Whether the request for text succeeded without any token that the tokenizer can count."""
+        if self.error is not None or self.inputs is not None:
             return False
         return self.first_token is None or self.output_tokens == 0 or (self.tokenizer_failed and not self.output_tokens)
 

@@ -13,14 +13,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from constructs_optim.recipe.evaluation.result import Price, Subject
 from constructs_optim.runtime.errors import code_of, message_of
+from constructs_optim.runtime.evaluation.pooled_outputs import NEEDED
 from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 
 from . import savings_plan
 from .connection import OpenAITarget, SageMakerTarget, UrlTarget
 from .load import Sender
 from .options import EvaluationError, Options, SideOptions
+from .pooled_formats import PooledFormat, formats_for
 from .prompts import Prompt
-from .streaming import ChatFormat, candidate_formats
+from .streaming import ChatFormat, Format
 from .synthetic_prompts import RANDOM_PROMPTS_NOTE
 from .tokens import ModelTokenizer
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from boto3 import Session
 
 _ARTIFACT = re.compile(r"/artifacts/([0-9a-f]{64})/")
+_MOST_NUMBERS = 10
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 
@@ -89,7 +92,12 @@ def _target(session: Session, side: SideOptions) -> SageMakerTarget | OpenAITarg
 async def prepare(
     options: Options, side: SideOptions, prompts: Sequence[Prompt], session: Callable[[], Session]
 ) -> Side:
-    """Prepare a side, and check that it completes a prompt."""
+    """Prepare a side, and check that it responds to a prompt.
+
+    Raises:
+        EvaluationError: if it does not, or the prompts are not those of the model. Random prompts are only for some
+            tasks, so the caller replaces them.
+    """
     notes = [RANDOM_PROMPTS_NOTE] if options.random_prompts else []
     subject = Subject(
         label=side.title,
@@ -125,15 +133,34 @@ async def prepare(
             notes.append(f"The model's own tokenizer could not be used: {error}.")
     unique = f"{side.name}-{options.started:%H%M%S}" if options.unique_prompts else ""
     sender = Sender(target, ChatFormat, prompts, options.generation, unique)
-    as_text = all(prompt.inputs is not None for prompt in prompts)
-    formats = candidate_formats(
-        options.format, sagemaker=side.url is None and side.api == "invocations", as_text=as_text
-    )
+    formats = formats_for(options.format, prompts, sagemaker=side.url is None and side.api == "invocations")
+    # Developer guide, "Invoke endpoints with OpenAI-compatible APIs": only /openai/v1/chat/completions.
+    if side.api == "openai" and not (formats := [each for each in formats if each.streams]):
+        raise EvaluationError(
+            f"{side.title},api=openai takes only chats, but not embeddings, documents to rerank, or texts to classify: "
+            "leave out api=openai"
+        )
     try:
         await sender.choose_format(formats, options.first_load.timeout_seconds)
+        if not options.random_prompts:
+            _check_prompts(sender.format, prompts)
     except EvaluationError as error:
         raise EvaluationError(f"{side.title}: {error}") from None
     return Side(side.name, subject, sender, tokenizer, None if isinstance(price, str) else price, notes)
+
+
+def _check_prompts(written: type[Format], prompts: Sequence[Prompt]) -> None:
+    """Raise EvaluationError for prompts that requests of a format cannot have."""
+    unsuited = [number for number, prompt in enumerate(prompts, 1) if not written.suits(prompt)]
+    if not unsuited:
+        return
+    generated = "prompt (a text) or messages (a chat)"
+    needed = NEEDED[written.task] if issubclass(written, PooledFormat) else generated
+    numbers = ", ".join(map(str, unsuited[:_MOST_NUMBERS])) + ", ..." * (len(unsuited) > _MOST_NUMBERS)
+    raise EvaluationError(
+        f"{len(unsuited)} of {len(prompts)} prompts ({numbers}) cannot be sent as {written.name.value}. Each needs "
+        f"{needed}"
+    )
 
 
 def price_of(side: SideOptions, subject: Subject, session: Callable[[], Session]) -> Price | str:

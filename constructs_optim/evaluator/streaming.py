@@ -1,4 +1,7 @@
-"""The formats of requests and completions: request bodies, and parsers of streamed responses."""
+"""The formats of requests and completions: request bodies, and parsers of streamed responses.
+
+``pooled_formats`` has those of models that generate no text.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +84,10 @@ class Format:
     name: ClassVar[FormatName]
     path: ClassVar[str] = "/invocations"
     """The path below the URL of a server."""
+    streams: ClassVar[bool] = True
+    """Whether the response is a stream of text; otherwise it has embeddings, scores or classes."""
+    example: ClassVar[Prompt | None] = None
+    """A prompt with which to try the format if no other suits it."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -96,6 +103,16 @@ class Format:
     def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
         """Return the body of a request."""
         raise NotImplementedError
+
+    @classmethod
+    def inputs(cls, prompt: Prompt) -> int | None:
+        """Return the number of inputs of a request; None for text generation, which has one prompt."""
+        return None
+
+    @classmethod
+    def suits(cls, prompt: Prompt) -> bool:
+        """Return whether a request can have this prompt."""
+        return prompt.generates
 
     def read(self, at: float, data: dict[str, Any]) -> bool:
         """Read one JSON object of the stream, and return whether it has this format."""

@@ -77,10 +77,11 @@ def summarize(
     values: dict[str, float] = {
         "client_invocations": len(requests),
         "client_invocation_errors": sum(request.error is not None for request in requests),
-        "tokenizer_failed": sum(request.tokenizer_failed for request in requests),
-        "empty_inference_response": sum(request.is_empty for request in requests),
         **sample.drawn(),
     }
+    if all(request.inputs is None for request in requests):
+        values["tokenizer_failed"] = sum(request.tokenizer_failed for request in requests)
+        values["empty_inference_response"] = sum(request.is_empty for request in requests)
     for kind in ("input_tokens", "output_tokens"):
         counts = [count for request in measured if (count := getattr(request, kind)) is not None]
         values |= {kind: sum(counts) / len(counts)} if counts else {}
@@ -128,6 +129,7 @@ def observation_of(
             client_latency=request.client_latency,
             input_tokens=request.input_tokens,
             output_tokens=request.output_tokens,
+            inputs=request.inputs,
             gaps=tuple(request.gaps),
             meets_objectives=objectives.are_met(request) if objectives is not None else None,
         )

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.recipe.objectives import MOST_TOKENS
+from constructs_optim.runtime.evaluation.pooled_outputs import QUERY_TOKENS
 
 from .options import EvaluationError
 from .prompts import Prompt, Turn
@@ -84,6 +85,8 @@ class SyntheticPrompts(BaseModel):
         prefix_tokens: length of a shared prefix (a system prompt), in tokens.
         prefixes: number of different prefixes.
         turns: turns of a conversation; 1 for single requests.
+        inputs: texts of a request to embed or classify, or documents of one to rerank; None for text generation.
+        reranks: whether each request has a query.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -94,6 +97,8 @@ class SyntheticPrompts(BaseModel):
     prefix_tokens: NonNegativeInt = 0
     prefixes: PositiveInt = 1
     turns: PositiveInt = 1
+    inputs: PositiveInt | None = None
+    reranks: bool = False
 
     def made(self, count: int, count_tokens: Callable[[str], int] | None = None) -> Iterator[Prompt]:
         """Yield prompts, always the same for the same settings.
@@ -108,6 +113,11 @@ class SyntheticPrompts(BaseModel):
 
         prefixes = [text(self.prefix_tokens) for _ in range(self.prefixes)] if self.prefix_tokens else []
         for _ in range(count):
+            if self.reranks or self.inputs is not None:
+                query = text(QUERY_TOKENS) if self.reranks else None
+                texts = tuple(text(self.input_tokens.draw(generator)) for _ in range(self.inputs or 1))
+                yield Prompt(query=query, documents=texts) if self.reranks else Prompt(input=texts)
+                continue
             system = [{"role": "system", "content": generator.choice(prefixes)}] if prefixes else []
             said = [text(self.input_tokens.draw(generator)) for _ in range(self.turns)]
             limits = [self.output_tokens.draw(generator) if self.output_tokens else None for _ in said]

@@ -74,7 +74,10 @@ class ModelTokenizer:
         if chat and self._render is not None:
             rendered = self._render(messages=prompt.as_messages(), add_generation_prompt=True, **self._special)
             return len(self._tokenizer.encode(rendered, add_special_tokens=False).ids)
-        return len(self._tokenizer.encode(prompt.text).ids)
+        if prompt.query is not None:
+            # A model scores pairs of the query and a document.
+            return sum(len(self._tokenizer.encode(prompt.query, each).ids) for each in prompt.documents or ())
+        return sum(len(self._tokenizer.encode(text).ids) for text in prompt.texts)
 
 
 def count_tokens(
@@ -89,6 +92,8 @@ def count_tokens(
     for record in records:
         server = None if _contradicts(record, is_models=is_models) else record.server_output_tokens
         record.input_tokens = record.server_input_tokens or record.tokenizer_input_tokens
+        if record.inputs is not None:
+            continue
         record.output_tokens = record.tokenizer_output_tokens if server is None else server
         # Reasoning that the server does not send comes before the first piece.
         record.unseen_tokens = 0 if server is None or record.reasoning else record.reasoning_tokens or 0
@@ -145,6 +150,8 @@ def _count_texts(
             if record.prompt not in prompt_tokens:
                 prompt_tokens[record.prompt] = _count_or_none(tokenizer.count_prompt, prompt, chat=chat)
             record.tokenizer_input_tokens = prompt_tokens[record.prompt]
+        if record.inputs is not None:
+            continue
         generated = record.reasoning + record.text
         record.tokenizer_output_tokens = _count_or_none(tokenizer.count_text, generated)
         record.first_tokens = _count_or_none(tokenizer.count_text, generated[: record.first_length]) or 1

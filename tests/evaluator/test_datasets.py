@@ -157,7 +157,7 @@ def test_a_traced_request_that_failed_has_no_limit_and_times_keep_their_offsets(
         ({"turns": [{"text": "a", "delay": -1}]}, "turns.0.delay: Input should be greater than or equal to 0"),
         ({"input_length": 0}, "input_length: Input should be greater than 0"),
         ({"captureData": {}}, "request is not a JSON object"),
-        (captured({"model": "m"}), "none of messages, prompt and inputs"),
+        (captured({"model": "m"}), "none of messages, prompt, inputs, input and query"),
         ({"turns": []}, "turns: Tuple should have at least 1 item"),
         ({"prompt": "a", "turns": ["b"]}, "has prompt and turns, but needs exactly one"),
     ],

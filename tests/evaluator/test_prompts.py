@@ -37,14 +37,14 @@ def test_all_invalid_prompt_lines_are_reported_together(tmp_path: Path) -> None:
     faulty = {
         "{": "this is not JSON",
         "[]": "Input should be an object",
-        "{}": "has none of prompt, messages, inputs and turns, but needs exactly one",
+        "{}": "has none of prompt, messages, inputs, turns, input and query, but needs exactly one",
         '{"prompt": "a", "inputs": "b"}': "has prompt and inputs, but needs exactly one",
         '{"prompt": 1}': "prompt: Input should be a valid string",
         '{"prompt": " "}': "prompt: the text is empty",
         '{"messages": []}': "messages: Tuple should have at least 1 item",
         '{"messages": [{"role": "user"}]}': "messages.0.content: Field required",
         '{"prompt": "a", "promt": "b"}': "promt: Extra inputs are not permitted",
-        '{"prompt": "a", "reference": 1}': "reference: Input should be a valid string",
+        '{"prompt": "a", "reference": 1}': "reference: the reference is neither a text nor a list",
         '{"prompt": "a", "max_tokens": true}': "max_tokens: Input should be a valid integer",
         '{"prompt": "a", "max_tokens": 0}': "max_tokens: Input should be greater than 0",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from constructs_optim_local.cloud import LocalCloud
@@ -23,6 +23,7 @@ class Served:
 
     cloud: LocalCloud
     name: str
+    environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def sagemaker(self) -> Any:
@@ -40,8 +41,8 @@ class Served:
         return made
 
     @staticmethod
-    def by_a_variant(cloud: LocalCloud) -> Served:
-        made = Served(cloud, f"variant-{next(_numbers)}")
+    def by_a_variant(cloud: LocalCloud, **environment: str) -> Served:
+        made = Served(cloud, f"variant-{next(_numbers)}", environment)
         made._model()
         made._deploy({"ModelName": made.name, "InitialVariantWeight": 1})
         return made
@@ -100,8 +101,9 @@ class Served:
         )
 
     def _model(self) -> None:
+        container = {"Image": IMAGE, "Environment": self.environment}
         self.sagemaker.create_model(
-            ModelName=self.name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE}, EnableNetworkIsolation=True
+            ModelName=self.name, ExecutionRoleArn=ROLE, PrimaryContainer=container, EnableNetworkIsolation=True
         )
 
     def _deploy(self, variant: dict[str, Any], **config: Any) -> None:

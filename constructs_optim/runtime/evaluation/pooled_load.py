@@ -30,7 +30,16 @@ from ..telemetry import LambdaContext, log
 from .benchmark_output import Level, of_requests
 from .completions import read_file, used_lines
 from .formatting import users_of
-from .pooled_outputs import NEEDED, PooledRequest, PooledTask, input_tokens_of, output_of, request_of, request_of_line
+from .pooled_outputs import (
+    NEEDED,
+    QUERY_TOKENS,
+    PooledRequest,
+    PooledTask,
+    input_tokens_of,
+    output_of,
+    request_of,
+    request_of_line,
+)
 from .samples import Observation
 
 if TYPE_CHECKING:
@@ -39,8 +48,8 @@ if TYPE_CHECKING:
 _FEWEST_REQUESTS, _REQUESTS_PER_USER = 100, 8
 # What an invocation has to keep for the last responses, and for what follows.
 _ROOM_SECONDS, _LEAST_SECONDS = 30.0, 5.0
-# Different requests, and the length of a reranking's query.
-_DISTINCT, _QUERY_TOKENS = 512, 32
+# Different requests.
+_DISTINCT = 512
 _EXAMPLE = ("Where is it?", "It is here.")
 # Above this share of a processor, the function itself may limit the rates.
 _BUSY_SHARE = 0.7
@@ -275,5 +284,5 @@ def _random_request(task: PooledTask, load: PooledLoad, number: int) -> PooledRe
         tokens = max(1, round(generator.gauss(load.input_tokens, load.input_tokens_stddev)))
         return " ".join(generator.choices(_WORDS, k=min(tokens, most)))
 
-    query = [text(_QUERY_TOKENS)] if task == "rerank" else []
+    query = [text(QUERY_TOKENS)] if task == "rerank" else []
     return request_of(task, [*query, *(text(load.input_tokens * 10) for _ in range(load.inputs_per_request))])

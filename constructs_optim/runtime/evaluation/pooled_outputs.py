@@ -22,6 +22,8 @@ PooledTask = Literal["embed", "rerank", "classify"]
 """The tasks whose outputs are compared."""
 PATHS: Mapping[PooledTask, str] = {"embed": "/embeddings", "rerank": "/rerank", "classify": "/classify"}
 """The path of each task below the API's, for a server that is called by its URL."""
+QUERY_TOKENS = 32
+"""The length of the query in a reranking of random words."""
 NEEDED: Mapping[PooledTask, str] = {
     "embed": "text (or a list of texts), and may have reference embeddings: a list of numbers for each text",
     "rerank": "query (a text) and documents (a list of texts), and may have reference scores: one for each document",

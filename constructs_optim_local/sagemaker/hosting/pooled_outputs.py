@@ -1,8 +1,8 @@
 """What vLLM's container answers for a model that computes embeddings, scores or classes, made up from the request.
 
 Sources: vLLM 0.30, ``entrypoints/pooling/factories.py`` (the order in which ``/invocations`` tries its requests) and
-the protocols in ``entrypoints/pooling``. A reranker answers only requests to rerank, and a classifier only those to
-classify: the simulation knows a reranker by the name of its model.
+the protocols in ``entrypoints/pooling``. A classifier answers no requests to rerank; a reranker also classifies, and a
+model for embeddings also reranks. The simulation knows rerankers and classifiers by the names of their models.
 """
 
 from __future__ import annotations
@@ -26,14 +26,18 @@ def pooled(request: Mapping[str, Any], texts: Sequence[str], salt: str, tokens: 
     """
     usage = {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0}
     query, documents, inputs = request.get("query"), request.get("documents"), request.get("input")
+    reranks = any("rerank" in text.lower() for text in texts)
+    is_classifier = any("classif" in text.lower() for text in texts if text != _CONVERTED)
     if isinstance(query, str) and isinstance(documents, list):
+        if is_classifier and not reranks:
+            return None
         scores = [(_share(salt, query, str(each)), number) for number, each in enumerate(documents)]
         results = [{"index": number, "relevance_score": score} for score, number in sorted(scores, reverse=True)]
         return {"id": "rerank", "model": "model", "usage": usage, "results": results}
     listed = [inputs] if isinstance(inputs, str) else inputs
     if not isinstance(listed, list) or not listed or not all(isinstance(each, str) for each in listed):
         return None
-    if any("classif" in text for text in texts) or _CONVERTED in texts:
+    if is_classifier or reranks or _CONVERTED in texts:
         rows = [_class(number, _share(salt, each)) for number, each in enumerate(listed)]
     else:
         is_coded = request.get("encoding_format") == "base64"
