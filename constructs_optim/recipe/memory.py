@@ -101,7 +101,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     batch, length = recipe.compiled_shape or (None, None)
     batch = batch or batch_size(recipe) or DEFAULT_BATCH_SIZE
     length = length or whole_setting(recipe, MAX_MODEL_LEN) or _DEFAULT_SEQUENCE_LENGTH
-    cache = 0 if engine_models.is_encoder(row.architectures) else _cached(recipe, row.context_bytes(length))
+    cache = 0 if recipe.is_encoder else _cached(recipe, row.context_bytes(length))
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
         weights_gb=round(weights_gb(row, techniques) * (_WIDENED if runs_in_float32(recipe) else 1), 3),
@@ -393,7 +393,7 @@ def has_such_a_cache(recipe: Recipe) -> bool:
     return (
         recipe.instance is not None
         and recipe.instance.kind == "gpu"
-        and not engine_models.is_encoder(recipe.model_row.architectures if recipe.model_row is not None else ())
+        and not recipe.is_encoder
         and recipe.serving_settings.name in _SIZED
         and not any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques)
     )

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from . import tasks
 from .catalog import engine_arguments, engine_models, images, instances, models
 from .catalog.lock import Lock
@@ -91,17 +93,36 @@ class Recipe:
         if isinstance(self.model, Model) and self.model.task is not None:
             return tasks.find(self.model.task)
         row = self.model_row
-        if row is None:
-            return tasks.find(tasks.GENERATE)
-        own = tasks.of_architectures(row.architectures, row.labels)
-        return tasks.find("embed" if row.pools and own == tasks.GENERATE else own)
+        own = tasks.of_architectures(self.architectures, row.labels if row is not None else None)
+        return tasks.find("embed" if row is not None and row.pools and own == tasks.GENERATE else own)
+
+    @cached_property
+    def architectures(self) -> tuple[str, ...]:
+        """The names by which the engine chooses the model's code: overridden, or those of its config.json."""
+        return self.overrides.architectures or (self.model_row.architectures if self.model_row is not None else ())
+
+    @cached_property
+    def overrides(self) -> tasks.Overrides:
+        """The fields of config.json that a variable overrides; empty for what cannot be read, such as a token."""
+        text = next((text for name, text in self.variables.items() if name.endswith("_HF_OVERRIDES")), "{}")
+        try:
+            return tasks.Overrides.model_validate_json(text)
+        except ValidationError:
+            return tasks.Overrides()
+
+    @cached_property
+    def is_encoder(self) -> bool:
+        """Whether the model reads in both directions, and so keeps no keys and values of earlier tokens.
+
+        A model that generates text does so only if it pools, and its configuration says so (vLLM, ``attn_type``).
+        """
+        is_bidirectional = self.model_row is not None and self.model_row.is_bidirectional
+        return not self.task.generates and (is_bidirectional or engine_models.is_encoder(self.architectures))
 
     @property
     def is_converted(self) -> bool:
         """Whether the model's architecture generates text, and the engine is to pool its outputs."""
-        row = self.model_row
-        architectures = row.architectures if row is not None else ()
-        return not self.task.generates and tasks.of_architectures(architectures, None) == tasks.GENERATE
+        return not self.task.generates and tasks.of_architectures(self.architectures, None) == tasks.GENERATE
 
     @property
     def copies_models(self) -> bool:
@@ -390,7 +411,7 @@ class Recipe:
 
     def _loading_images(self, capable: list[images.ImageRow]) -> list[images.ImageRow]:
         """Return the images without those whose engine dropped the model's architecture; OPT289 is for the others."""
-        architectures = self.model_row.architectures if self.model_row is not None else ()
+        architectures = self.architectures
         if not architectures:
             return capable
         known = [(image, engine_models.of_image(image)) for image in capable]
@@ -511,7 +532,8 @@ class Recipe:
         arguments = dict(self.tuning.arguments)
         if isinstance(self.model, Model) and self.served_model.allow_code:
             arguments["trust_remote_code"] = True
-        arguments |= self.task.arguments(converted=self.is_converted)
+        pools = self.model_row is not None and self.model_row.pools
+        arguments |= self.task.arguments(converted=self.is_converted, pools=pools)
         for _, technique in self.located_techniques:
             arguments |= technique.engine_arguments()
         _, known = self.speculation

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
+from pydantic import BaseModel
+
 from .catalog import engine_models
 
 TaskName = Literal["generate", "embed", "rerank", "classify", "pool"]
@@ -35,11 +37,35 @@ class Task(NamedTuple):
         """Whether responses are generated, one token after another."""
         return self.runner == "generate"
 
-    def arguments(self, *, converted: bool) -> Mapping[str, str]:
-        """Return the engine's arguments; ``converted``: for a model whose architecture generates text."""
+    def arguments(self, *, converted: bool, pools: bool) -> Mapping[str, str]:
+        """Return the engine's arguments.
+
+        Args:
+            converted: for a model whose architecture generates text.
+            pools: for a model whose files say how outputs become embeddings, which the engine would pool by default.
+        """
         if self.generates:
-            return {}
+            return {"runner": self.runner} if pools else {}
         return {"runner": self.runner} | ({"convert": self.convert} if converted and self.convert else {})
+
+
+class Overrides(BaseModel, frozen=True, extra="ignore"):
+    """Fields of config.json that decide a model's task, as ``--hf-overrides`` gives them.
+
+    Source: vLLM, ``seq_cls_model_loader`` of ``model_executor/models/adapters.py``; for Qwen3's rerankers,
+    ``model_executor/models/config.py``.
+    """
+
+    architectures: tuple[str, ...] = ()
+    classifier_from_token: tuple[str, ...] = ()
+    method: str | None = None
+    is_original_qwen3_reranker: bool = False
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether they say which tokens are classes, and how the tokens' probabilities become scores."""
+        is_known = self.method in ("from_2_way_softmax", "no_post_processing") or self.is_original_qwen3_reranker
+        return bool(self.classifier_from_token) and is_known
 
 
 _TASKS: Mapping[TaskName, Task] = {
@@ -51,6 +77,14 @@ _TASKS: Mapping[TaskName, Task] = {
         Task("classify", "classification", "pooling", "classify"),
         Task("pool", "pooled outputs of tokens", "pooling", is_evaluated=False),
     )
+}
+# The tasks that models can do, by the task that they are made for; a model that generates text can be adapted to all.
+_ABLE: Mapping[TaskName, Sequence[TaskName]] = {
+    "generate": NAMES,
+    "embed": ("embed", "rerank"),
+    "rerank": ("rerank",),
+    "classify": ("classify",),
+    "pool": ("pool",),
 }
 # The tasks by the names of ``engine_models.Task``.
 _OF_ENGINES: Mapping[engine_models.Task, TaskName] = {
@@ -65,6 +99,11 @@ _OF_ENGINES: Mapping[engine_models.Task, TaskName] = {
 def find(name: TaskName) -> Task:
     """Return the task with a name."""
     return _TASKS[name]
+
+
+def able(own: TaskName) -> Sequence[TaskName]:
+    """Return the tasks of a model that is made for its ``own``."""
+    return _ABLE[own]
 
 
 def of_architectures(architectures: Sequence[str], labels: int | None) -> TaskName:

@@ -100,6 +100,13 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT300", replace(workload(output_tokens=9), task="embed"), "workload.output_tokens", "leave it out"),
     ("OPT300", workload(inputs_per_request=9), "workload.inputs_per_request", "leave it out"),
     ("OPT300", replace(workload(concurrency=[512]), task="embed"), "workload.concurrency", "at most 256"),
+    ("OPT300", replace(workload(duration_seconds=900), task="embed"), "workload.duration_seconds", "at most 100"),
+    (
+        "OPT300",
+        replace(workload(input_tokens=4000), task="embed", longest_input=512),
+        "workload.input_tokens",
+        "at most 512",
+    ),
     ("OPT300", replace(required(p90_ttft_ms=9), task="rerank"), "require.p90_ttft_ms", "min_inputs_per_second"),
     ("OPT300", required(min_inputs_per_second=9), "require.min_inputs_per_second", "min_input_tokens_per_second"),
     ("OPT300", replace(required(max_regression=0.1), task="embed"), "regression_metrics", "leave it out"),

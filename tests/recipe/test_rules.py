@@ -107,7 +107,7 @@ def _of_type(name: str, **columns: Any) -> dict[str, Any]:
     return _of_architecture("LlamaForCausalLM", model_type=name, **columns)
 
 
-_OVERRIDES = '{"architectures": ["Qwen3ForSequenceClassification"], "classifier_from_token": ["no", "yes"]}'
+_OVERRIDES = '{"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": true}'
 
 
 def _for_task(task: TaskName, name: str, **columns: Any) -> dict[str, Any]:
@@ -374,6 +374,8 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         _for_task("rerank", "XLMRobertaForSequenceClassification", labels=1),
         _for_task("classify", "BertForSequenceClassification", labels=3),
         {**_for_task("rerank", "Qwen3ForCausalLM"), "environment": {"SM_VLLM_HF_OVERRIDES": _OVERRIDES}},
+        _for_task("rerank", "BertModel"),
+        {**_of_architecture("NewModel"), "environment": {"SM_VLLM_HF_OVERRIDES": '{"architectures": ["GteNewModel"]}'}},
     ],
     "OPT299": [
         _for_task("embed", "Qwen3ForCausalLM"),
@@ -791,10 +793,15 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT296", _of_architecture("WhisperForConditionalGeneration"), "model", "huggingface-asr-whisper-large-v3"),
     ("OPT297", {**_of_architecture("BertModel"), "server": Server.lmi()}, "server", "Server.vllm(), or leave server out"),
     ("OPT297", {**_of_architecture("Qwen2Model"), "server": Server.sglang()}, "server", "does not serve embeddings here"),
-    ("OPT298", _for_task("generate", "BertModel"), "model.task", 'task="embed", or leave it out'),
+    ("OPT298", _for_task("generate", "BertModel"), "model.task", 'task="embed" or task="rerank", or leave it out'),
     ("OPT298", _for_task("rerank", "BertForSequenceClassification", labels=3), "model.task", 'task="classify", or leave it out'),
     ("OPT298", _for_task("classify", "BertForSequenceClassification", labels=1), "model.task", 'task="rerank", or leave it out'),
-    ("OPT298", _for_task("rerank", "Qwen3ForCausalLM"), "model.task", "classifier_from_token"),
+    ("OPT298", _for_task("rerank", "Qwen3ForCausalLM"), "model.task", "from_2_way_softmax"),
+    ("OPT298", {**_for_task("rerank", "Qwen3ForCausalLM"), "environment": {"SM_VLLM_HF_OVERRIDES": "classifier_from_token"}}, "model.task", "from_2_way_softmax"),
+    ("OPT298", _for_task("embed", "BertForSequenceClassification", labels=1), "model.task", 'task="rerank", or leave it out'),
+    ("OPT298", _for_task("classify", "XLMRobertaModel"), "model.task", 'task="embed" or task="rerank", or leave it out'),
+    ("OPT298", _for_task("pool", "BertForSequenceClassification"), "model.task", 'task="classify", or leave it out'),
+    ("OPT298", {**_of_architecture("Qwen3ForCausalLM"), "environment": {"SM_VLLM_CONVERT": "embed"}}, "environment.SM_VLLM_CONVERT", 'task="embed"'),
     ("OPT298", {**_of_architecture("Qwen3ForCausalLM"), "environment": {"SM_VLLM_RUNNER": "pooling"}}, "environment.SM_VLLM_RUNNER", 'task="embed"'),
     ("OPT298", {**_of_architecture("BertModel"), "environment": {"SM_VLLM_RUNNER": "generate"}}, "environment.SM_VLLM_RUNNER", "leave it out"),
     ("OPT299", {**_for_task("embed", "Qwen3ForCausalLM"), "techniques": [Quantization.awq()]}, "techniques[0]", 'environment={"SM_VLLM_QUANTIZATION": "fp8"}'),

@@ -44,6 +44,7 @@ BAD: list[tuple[str, Shadow, str, str]] = [
     ("OPT190", shadow({"update": UpdateSettings("ROLLING", size=20)}), "update_policy", "all_at_once"),
     ("OPT190", shadow({"existing_configuration": "by-hand"}), "variant.existing_configuration", "leave it out"),
     ("OPT190", shadow(is_restarted=True), "monitoring.speculation_cure", "no cure"),
+    ("OPT190", shadow(task="embed"), "shadow", "min_agreement"),
     ("OPT190", shadow({"variant_name": "Shadow"}), "variant.name", "another"),
     ("OPT190", shadow(instance_type="ml.inf1.xlarge"), "candidate.instance_type", "another"),
     ("OPT191", shadow({"capture_percentage": None}), "data_capture", "DataCapture("),

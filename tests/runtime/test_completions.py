@@ -98,7 +98,7 @@ def test_completions_that_no_record_holds_fail_the_evaluation(s3: Any, monkeypat
     monkeypatch.setattr(completions, "client", lambda service: s3)
     lengths = iter([2_000_000, 2_000_001, 2_000_000, 2_000_000])
     monkeypatch.setattr(completions, "complete", lambda request, prompt: "x" * next(lengths))
-    with pytest.raises(DeploymentError, match="2 completions of the gate's prompts have 4,000,001 characters"):
+    with pytest.raises(DeploymentError, match="2 answers to the gate's prompts have 4,000,001 characters"):
         evaluated(s3, f"s3://{BUCKET}/two.jsonl", 2)
     assert evaluated(s3, f"s3://{BUCKET}/two.jsonl", 2)
 

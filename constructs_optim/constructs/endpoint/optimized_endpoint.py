@@ -72,6 +72,7 @@ from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.servers import ServerSettings
+from constructs_optim.recipe.tasks import GENERATE
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.techniques.captured import CapturedEndpoint, CapturedTraffic
 from constructs_optim.runtime.shadow.sequential_test import announced_pairs
@@ -901,6 +902,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             is_scaled=self._endpoint.retain_all_variant_properties is True,
             instance_quota=instance_quota,
             is_restarted=self._restarts,
+            task=self.models[0].plan.task if self.models else GENERATE,
         )
         violations = self._violations(self, recipes)
         # The shadow variant has its own instances, with the machine image that the endpoint sets.

@@ -173,6 +173,7 @@ class EndpointEvaluation(Construct):
         self._benchmark = Benchmark(
             self.workload,
             task=self.task,
+            longest_input=_longest_input(target),
             after_deployment=options.get("after_deployment", True),
             schedule=options.get("schedule"),
             asynchronous=target.asynchronous,
@@ -526,7 +527,11 @@ def _workload(target: EvaluationTarget) -> Workload:
     """
     choice = target.choice
     if choice is None:
-        return Workload()
+        longest = _longest_input(target)
+        # A word of the random texts is more than a token for some tokenizers, and a reranking adds its query.
+        return (
+            Workload() if longest is None else Workload(input_tokens=min(Workload().input_tokens, max(1, longest // 3)))
+        )
     given, expected = (int(choice.objectives[name]) for name in ("input_tokens", "output_tokens"))
     longest = [each.longest_varied for each in target.subjects]
     room = min((each - given - expected if each is not None else 0 for each in longest), default=0)
@@ -538,6 +543,12 @@ def _workload(target: EvaluationTarget) -> Workload:
         output_tokens=expected,
         output_tokens_stddev=min(round(_VARIATION * expected), most),
     )
+
+
+def _longest_input(target: EvaluationTarget) -> int | None:
+    """Return the longest input of models that generate no text, in tokens; None if it is unknown."""
+    known = [each.longest_varied for each in target.subjects if each.task != GENERATE]
+    return min((each for each in known if each is not None), default=None)
 
 
 def _forecasts(choice: RecordedChoice | None, workload: Workload) -> list[dict[str, object]]:

@@ -70,6 +70,7 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     has_code: bool | None = None
     pools: bool | None = None
     labels: _Count | None = None
+    is_bidirectional: bool | None = None
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] | None = None
     sparse_attention: bool | None = None

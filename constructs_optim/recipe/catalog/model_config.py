@@ -245,6 +245,9 @@ class ModelConfig(Geometry):
     # The Python classes in the repository that read and run the model.
     auto_map: Mapping[str, Any] = {}
     num_labels: Whole = None
+    is_causal: bool = True
+    # True, or the kinds of tokens that do.
+    use_bidirectional_attention: bool | str | None = None
     id2label: Mapping[str, Any] = {}
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     quantization_config: _Quantization | None = Field(
@@ -283,6 +286,7 @@ class ModelConfig(Geometry):
             "model_type": self.model_type or None,
             "has_code": "AutoConfig" in self.auto_map or None,
             "labels": self._labels,
+            "is_bidirectional": (not self.is_causal or self.use_bidirectional_attention is True) or None,
             "quantization": quantization.stored if quantization is not None else None,
             "weight_bits": bits,
             "precision": quantization.precision if quantization is not None else None,

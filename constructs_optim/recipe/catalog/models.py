@@ -94,12 +94,13 @@ class ModelRow:
     SageMaker has the compiled artifact.
 
     ``architectures`` are the names in ``config.json`` by which engines choose the model's code, ``model_type`` the name
-    by which they read it, and ``has_code`` whether the repository has its own code for that. ``pools`` tells whether
-    it says how outputs become embeddings (Sentence Transformers), ``labels`` is the number of classes of a model that
-    classifies. ``quantization`` is how its weights are quantized. ``splits`` has what tensor parallelism splits in each
-    kind of layer. With ``sparse_attention``, an indexer chooses the tokens that latent attention reads.
-    ``fp8_cache_capability`` is the least compute capability of GPUs on which vLLM stores the KV cache in FP8, as the
-    configuration says; None if it does not say so.
+    by which they read it, and ``has_code`` whether the repository has its own code for that. ``pools`` tells whether it
+    says how outputs become embeddings (Sentence Transformers), ``labels`` is the number of classes of a model that
+    classifies. With ``is_bidirectional``, tokens attend to later ones too when the model pools. ``quantization`` is how
+    its weights are quantized. ``splits`` has what tensor parallelism splits in each kind of layer. With
+    ``sparse_attention``, an indexer chooses the tokens that latent attention reads. ``fp8_cache_capability`` is the
+    least compute capability of GPUs on which vLLM stores the KV cache in FP8, as the configuration says; None if it
+    does not say so.
 
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
     ``stored_gb`` their size if it does not follow from these two. The size of the KV cache follows from ``layers``,
@@ -126,6 +127,7 @@ class ModelRow:
     has_code: bool = False
     pools: bool = False
     labels: int | None = None
+    is_bidirectional: bool = False
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] = field(default_factory=dict[Layer, Split])
     sparse_attention: bool = False

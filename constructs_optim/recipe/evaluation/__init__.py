@@ -19,7 +19,8 @@ from .workload import Workload
 class Benchmark:
     """The declaration of an evaluation. Without ``after_deployment``, it runs only on its ``schedule``.
 
-    ``task`` is what the model does; a benchmark job measures only the generation of text.
+    ``task`` is what the model does; a benchmark job measures only the generation of text. ``longest_input`` is the
+    longest input of another model in tokens; None if it is unknown.
     ``asynchronous``: whether the endpoint queues requests, and so does not stream. ``discount`` is a share. ``region``
     is None if it is known only at deployment.
     """
@@ -28,6 +29,7 @@ class Benchmark:
     after_deployment: bool = True
     schedule: str | None = None
     task: TaskName = GENERATE
+    longest_input: int | None = None
     requirements: Requirements | None = None
     asynchronous: bool = False
     instance_price_per_hour: float | None = None

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.tasks import GENERATE, TaskName
 
 from . import Hosting
 
@@ -93,7 +94,8 @@ class Shadow:
 
     ``announced_pairs`` is the number of independent pairs that the margin needs; None if a run cannot read as many.
     ``instance_quota`` is the account's quota for the instance type, if known. ``is_restarted``: whether the endpoint
-    has the cure that replaces its instances. ``captures``: whether data capture records both requests and responses.
+    has the cure that replaces its instances. ``task`` is what the model does. ``captures``: whether data capture
+    records both requests and responses.
     """
 
     hosting: Hosting
@@ -110,3 +112,4 @@ class Shadow:
     is_scaled: bool = False
     instance_quota: int | None = None
     is_restarted: bool = False
+    task: TaskName = GENERATE

@@ -12,7 +12,7 @@ from constructs_optim.recipe.catalog.splits import StoredQuantization
 from constructs_optim.recipe.memory import BFLOAT16, engine_setting
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.servers import by_name
+from constructs_optim.recipe.servers import VllmServer, by_name
 
 from .registry import Finding, rule
 
@@ -38,9 +38,9 @@ _OTHER_WEIGHTS = "the model's weights in 16 bits, FP8, or AWQ"
 def _the_engine_loads_the_architecture(recipe: Recipe) -> Iterator[Finding]:
     """The engine loads the model's architecture: the release of the engine in the container has no code for it."""
     row, known = recipe.model_row, engine_models.of_image(recipe.serving_image.image)
-    if row is None or known is None or known.loads(row.architectures) is not False:
+    if row is None or known is None or known.loads(recipe.architectures) is not False:
         return
-    name, architectures, table = recipe.served_model.name, row.architectures, known.architectures
+    name, architectures, table = recipe.served_model.name, recipe.architectures, known.architectures
     named = " and ".join(architectures)
     if any(map(known.is_draft, architectures)):
         reason = f"{named} proposes tokens for another model, and serves no requests itself"
@@ -61,7 +61,9 @@ def _the_engine_loads_the_architecture(recipe: Recipe) -> Iterator[Finding]:
 
 def _server_that(recipe: Recipe, loads: Callable[[EngineModels], bool | None]) -> str:
     """Return the first server whose image loads something and serves the recipe, as it is declared; empty without."""
-    for image in images.serving(recipe.serves, by_name()):
+    # Other servers do not pool.
+    servers = by_name() if recipe.task.generates else [VllmServer.name]
+    for image in images.serving(recipe.serves, servers):
         known = engine_models.of_image(image)
         if known is not None and loads(known) and image.has_engine(recipe.least_engine):
             return f'Server.{image.server}(container_version="{image.tag}")'

@@ -24,6 +24,8 @@ from .model_rules import LONGEST_URI, S3_FILE, SECRET, wrong_bucket
 from .registry import API, GUIDE, Finding, rule
 
 _MOST_POOLED_USERS = 256
+# The limits of ``runtime/requests/run_properties.py``, for an invocation of 180 seconds.
+_MOST_OF_POOLED = {"requests": 100_000, "duration_seconds": 100, "request_timeout_seconds": 60}
 _INPUTS = "inputs_per_second"
 _POOLED_METRICS = frozenset(
     {
@@ -203,6 +205,15 @@ def _the_workload_is_of_the_task(benchmark: Benchmark) -> Iterator[Finding]:
     for name in sorted(others & workload.model_fields_set):
         reason = f"it has no effect on requests for {task.title}"
         yield Finding(f"workload.{name}", getattr(workload, name), "leave it out", reason)
+    for name, limit in _MOST_OF_POOLED.items() if not task.generates else ():
+        value = getattr(workload, name)
+        if value is not None and value > limit:
+            reason = "the evaluation's function sends these requests, and runs for three minutes"
+            yield Finding(f"workload.{name}", value, f"at most {limit}", reason)
+    longest = benchmark.longest_input
+    if not task.generates and workload.prompts is None and longest is not None and workload.input_tokens > longest:
+        reason = f"the model reads at most {longest} tokens, and the server refuses longer inputs"
+        yield Finding("workload.input_tokens", workload.input_tokens, f"at most {longest}", reason)
     most = max(workload.concurrency)
     if not task.generates and most > _MOST_POOLED_USERS:
         reason = "the evaluation's function sends these requests, with a thread for each user"
@@ -220,7 +231,8 @@ def _the_workload_is_of_the_task(benchmark: Benchmark) -> Iterator[Finding]:
     for name, _ in required.compared:
         if (name == _INPUTS) if task.generates else name not in _POOLED_METRICS:
             reason = f"{name} is not measured of {task.title}"
-            yield Finding("regression_metrics", name, "metrics that are, or leave it out", reason)
+            fix = "leave it out" if task.generates else f"some of {', '.join(sorted(_POOLED_METRICS))}, or leave it out"
+            yield Finding("regression_metrics", name, fix, reason)
     quality = required.quality
     for name in sorted(quality.model_fields_set) if quality is not None else ():
         if name in (_COMPLETIONS_ONLY if not task.generates else ("min_agreement",)):

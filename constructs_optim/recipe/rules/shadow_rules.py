@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from constructs_optim.recipe import tasks
 from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, Shadow
 from constructs_optim.recipe.tokens import is_number, is_token, is_whole
 
@@ -34,6 +35,12 @@ def _hosting_has_shadows(shadow: Shadow) -> Iterator[Finding]:
     if hosting.existing_configuration is not None:
         reason = "the endpoint keeps a configuration that CloudFormation does not manage"
         yield Finding("variant.existing_configuration", hosting.existing_configuration, "leave it out", reason)
+    if not (task := tasks.find(shadow.task)).generates:
+        reason = f"checks compare generated answers, and this model serves {task.title}"
+        other = (
+            "evaluate() with quality=QualityRequirement(min_agreement=...), which compares with the replaced version"
+        )
+        yield Finding("shadow", task.title, other, reason)
     if shadow.is_restarted:
         reason = "a restart would remove the shadow variant"
         yield Finding(

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 
 from constructs_optim.recipe import tasks
 from constructs_optim.recipe.catalog import engine_models
-from constructs_optim.recipe.memory import engine_setting
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import ServerSettings, VllmServer
@@ -31,10 +30,9 @@ def _the_model_answers_text(recipe: Recipe) -> Iterator[Finding]:
     """The model generates text, or computes embeddings, scores or classes: SageMaker sends all requests to one path,
     at which no server transcribes speech.
     """
-    row = recipe.model_row
-    if row is None or engine_models.task_of(row.architectures) != "transcribe":
+    if engine_models.task_of(recipe.architectures) != "transcribe":
         return
-    named = " and ".join(row.architectures)
+    named = " and ".join(recipe.architectures)
     reason = f"{named}, the architecture of {recipe.served_model.name}, transcribes speech, which has a path of its own"
     yield Finding("model", recipe.served_model.name, _FOR_SPEECH, reason)
 
@@ -54,30 +52,39 @@ def _the_server_has_the_task(recipe: Recipe) -> Iterator[Finding]:
 def _the_model_has_the_task(recipe: Recipe) -> Iterator[Finding]:
     """The model can do the task: its weights decide what its outputs mean."""
     model, row, task = recipe.model, recipe.model_row, recipe.task
-    variable = recipe.variable("runner")
-    runner = recipe.variables.get(variable)
-    if runner is not None and runner not in ("auto", task.runner):
-        fix = 'leave it out, and declare the task of the model: task="embed", "rerank", "classify" or "pool"'
-        reason = f"the plan, the metrics and the evaluations are those of {task.title}"
-        yield Finding(f"environment.{variable}", runner, fix if task.generates else "leave it out", reason)
-    if not isinstance(model, Model) or model.task is None or row is None or not row.architectures:
+    yield from _contradictions(recipe)
+    if not isinstance(model, Model) or model.task is None or not recipe.architectures:
         return
-    own, named = tasks.of_architectures(row.architectures, row.labels), " and ".join(row.architectures)
+    labels = row.labels if row is not None else None
+    own, named = tasks.of_architectures(recipe.architectures, labels), " and ".join(recipe.architectures)
     reason = f"{model.name} has the architecture {named}"
     if own == tasks.GENERATE:
-        if task.convert == "classify" and _TOKENS not in (engine_setting(recipe, "hf_overrides") or ""):
+        if task.convert == "classify" and not recipe.overrides.has_classes:
             yield _without_classes(recipe, reason)
-    elif task.generates:
-        yield Finding("model.task", task.name, f'task="{own}", or leave it out', f"{reason}, which generates no text")
-    elif own in ("rerank", "classify") and task.name in ("rerank", "classify") and own != task.name:
-        classes = f"{row.labels} classes" if row.labels != 1 else "one score"
-        yield Finding("model.task", task.name, f'task="{own}", or leave it out', f"{reason} with {classes}")
+    elif task.name not in tasks.able(own):
+        named_tasks = " or ".join(f'task="{name}"' for name in tasks.able(own))
+        fix = f"{named_tasks}, or leave it out"
+        classes = f" with {labels} classes" if own == "classify" else ""
+        yield Finding("model.task", task.name, fix, f"{reason}{classes}, which is for {tasks.find(own).title}")
+
+
+def _contradictions(recipe: Recipe) -> Iterator[Finding]:
+    """Yield variables with which the engine would do something else than the plan's task."""
+    task = recipe.task
+    expected = {"runner": {"auto", task.runner}, "convert": {"auto", "none", task.convert}}
+    for argument, values in expected.items():
+        variable = recipe.variable(argument)
+        given = recipe.variables.get(variable)
+        if given is not None and given not in values:
+            fix = 'leave it out, and declare the task of the model: task="embed", "rerank", "classify" or "pool"'
+            reason = f"the plan, the metrics and the evaluations are those of {task.title}"
+            yield Finding(f"environment.{variable}", given, fix if task.generates else "leave it out", reason)
 
 
 def _without_classes(recipe: Recipe, reason: str) -> Finding:
     """Return a finding about a model whose scores the engine would have no weights for."""
     reason += ", which generates text: a score can only come from the probability of tokens, and nothing says which"
-    overrides = '{\\"' + _TOKENS + '\\": [\\"no\\", \\"yes\\"]}'
+    overrides = '{\\"' + _TOKENS + '\\": [\\"no\\", \\"yes\\"], \\"method\\": \\"from_2_way_softmax\\"}'
     fix = (
         f'environment={{"{recipe.variable("hf_overrides")}": "{overrides}"}}, with the tokens that its model card '
         "names; or a model that was converted to ForSequenceClassification"

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
+from .formatting import counted
 from .pooled_outputs import PooledTask, agreement
-from .repetitions import Refusal, Undecided
+from .repetitions import Refusal
 from .samples import student_quantile
 
 _LEVEL = 0.05
@@ -44,10 +45,11 @@ def agreement_verdicts(
     references: Sequence[str | None],
     least: float,
     source: str,
-) -> Iterator[Refusal | Undecided]:
+) -> Iterator[Refusal]:
     """Yield what speaks against the answers: missing ones, and a mean agreement below ``least``.
 
-    Only an interval below ``least`` is a refusal. Another measurement would get the same answers.
+    The prompts are the user's own, and another measurement would get the same answers. So their mean decides; its
+    interval says what other prompts of the kind might show.
     """
     if failed := sum(answer is None for answer in answers):
         yield Refusal(f"{failed} of {len(answers)} prompts got no answer for {task}")
@@ -58,12 +60,8 @@ def agreement_verdicts(
     ]
     if not values or (mean := Mean.of(values)).value >= least:
         return
-    found = f"{MEASURES[task]} {source} is {mean.value:.4f} on average of {len(values)} prompts"
-    if mean.high < least:
-        yield Refusal(f"{found} (95% interval up to {mean.high:.4f}), but at least {least:g} is required")
-    else:
-        yield Undecided(
-            f"{found}, and {least:g} is required, which its 95% interval of {mean.low:.4f} to {mean.high:.4f} "
-            "includes: more prompts would decide",
-            is_worth_repeating=False,
-        )
+    interval = f" (95% interval {mean.low:.4f} to {mean.high:.4f})" if len(values) > 1 else ""
+    yield Refusal(
+        f"{MEASURES[task]} {source} is {mean.value:.4f} on average of {counted(len(values), 'prompt', 'prompts')}"
+        f"{interval}, but at least {least:g} is required"
+    )

@@ -116,8 +116,11 @@ def read_pooled_prompts(content: bytes, uri: str, *, most: int | None, task: Poo
 
     def prompt_of(row: Mapping[str, object]) -> Prompt | None:
         request, reference = request_of_line(task, row), row.get("reference")
-        given = written(task, reference) if reference is not None else None
-        return None if request is None or (reference is not None and given is None) else Prompt(request.body, given)
+        given = written(task, reference, request.inputs) if reference is not None and request is not None else None
+        is_compared = request is not None and (task != "rerank" or request.inputs > 1)
+        if request is None or not is_compared or (reference is not None and given is None):
+            return None
+        return Prompt(request.body, given)
 
     return used_lines(content, uri, prompt_of, needs=NEEDED[task], most=most)
 
@@ -197,8 +200,9 @@ def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, 
     size = sum(len(completion) for completion in completions if completion is not None)
     if size > _LARGEST_COMPLETIONS:
         raise DeploymentError(
-            f"{len(completions)} completions of the gate's prompts have {size:,} characters, but at most "
-            f"{_LARGEST_COMPLETIONS:,} are compared. Next: use fewer prompts, or a smaller max_tokens"
+            f"{len(completions)} answers to the gate's prompts have {size:,} characters, but at most "
+            f"{_LARGEST_COMPLETIONS:,} are compared. Next: use fewer prompts"
+            f"{', or a smaller max_tokens' if request.task == 'generate' else ', or fewer inputs in each'}"
         )
     references = [prompt.reference for prompt in prompts]
     written = {"answers": completions, "references": references, "prompts_digest": digest}
@@ -219,4 +223,7 @@ def read_file(uri: str) -> bytes:
         prompts = None
     if prompts is None:
         raise DeploymentError(f"the file {uri} with the evaluation's prompts does not exist")
-    return prompts["Body"].read(_LARGEST_PROMPTS)
+    content = prompts["Body"].read(_LARGEST_PROMPTS + 1)
+    if len(content) > _LARGEST_PROMPTS:
+        raise DeploymentError(f"the file {uri} has more than {_LARGEST_PROMPTS:,} bytes. Next: use fewer lines")
+    return content

@@ -14,8 +14,9 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.config import Config
@@ -46,11 +47,15 @@ if TYPE_CHECKING:
     from mypy_boto3_sagemaker_runtime.client import SageMakerRuntimeClient
 
 _FEWEST_REQUESTS, _REQUESTS_PER_USER = 100, 8
-# What an invocation has to keep for the last responses, and for what follows.
-_ROOM_SECONDS, _LEAST_SECONDS = 30.0, 5.0
+# What an invocation has to keep for the end of a level, besides the time for its last responses.
+_ROOM_SECONDS, _LEAST_SECONDS = 15.0, 5.0
 # Different requests.
 _DISTINCT = 512
-_EXAMPLE = ("Where is it?", "It is here.")
+_EXAMPLES: Mapping[PooledTask, Sequence[str]] = {
+    "embed": ["Where is it?"],
+    "rerank": ["Where is it?", "It is here."],
+    "classify": ["It is here."],
+}
 # Above this share of a processor, the function itself may limit the rates.
 _BUSY_SHARE = 0.7
 _WORDS = [
@@ -128,7 +133,8 @@ def measured_levels(
         return [_level(each) for each in sorted(stored.levels, key=lambda each: each.concurrency)]
     task = request.task
     assert task != "generate"  # noqa: S101 - a request with a load has another task
-    seconds = context.get_remaining_time_in_millis() / 1000 - _ROOM_SECONDS
+    # A request that is sent last may still take this long.
+    seconds = context.get_remaining_time_in_millis() / 1000 - load.request_timeout_seconds - _ROOM_SECONDS
     level = _Users(request, task, load, left[0]).measured(max(_LEAST_SECONDS, seconds))
     records.write(POOLED, StoredRequests(levels=(*stored.levels, level)).to_record(), run)
     log("measured", evaluation=records.key, run=run, users=left[0], requests=len(level.requests))
@@ -212,7 +218,7 @@ class _Users:
             kinds = ", ".join(sorted({str(each.error) for each in sent}))
             raise DeploymentError(
                 f"the endpoint answered none of {len(sent)} requests for {self._task} ({kinds}). Next: invoke it with "
-                f"{json.dumps(request_of(self._task, _EXAMPLE).body)}, and read the log of its container"
+                f"{json.dumps(request_of(self._task, _EXAMPLES[self._task]).body)}, and read the log of its container"
             )
         return SentRequests(
             concurrency=self._users,
@@ -249,7 +255,7 @@ class _Users:
             answered = time.perf_counter()
             value = json_value(content)
             tokens = input_tokens_of(value)
-            error = None if output_of(self._task, value) is not None else "malformed_response"
+            error = None if output_of(self._task, value, request.inputs) is not None else "malformed_response"
         except ReadTimeoutError:
             error = "timeout"
         except BotoCoreError:
@@ -273,8 +279,12 @@ def _requests(task: PooledTask, load: PooledLoad) -> Callable[[int], PooledReque
         content, needs = read_file(load.prompts), NEEDED[task]
         lines = used_lines(content, load.prompts, lambda line: request_of_line(task, line), needs=needs)
         return lambda number: lines[number % len(lines)]
-    made = [_random_request(task, load, number) for number in range(_DISTINCT)]
-    return lambda number: made[number % _DISTINCT]
+
+    @cache
+    def made(number: int) -> PooledRequest:
+        return _random_request(task, load, number)
+
+    return lambda number: made(number % _DISTINCT)
 
 
 def _random_request(task: PooledTask, load: PooledLoad, number: int) -> PooledRequest:

@@ -13,7 +13,6 @@ import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from operator import mul
 from typing import Literal, NamedTuple
 
 from ..documents import is_list, json_value, list_in, nested, object_in
@@ -26,7 +25,8 @@ QUERY_TOKENS = 32
 """The length of the query in a reranking of random words."""
 NEEDED: Mapping[PooledTask, str] = {
     "embed": "text (or a list of texts), and may have reference embeddings: a list of numbers for each text",
-    "rerank": "query (a text) and documents (a list of texts), and may have reference scores: one for each document",
+    "rerank": "query (a text) and documents (a list of texts; two or more, if answers are compared), and may have "
+    "reference scores: one for each document",
     "classify": "text (or a list of texts), and may have reference labels: one for each text",
 }
 """What a line of a file needs, in words."""
@@ -63,8 +63,9 @@ def request_of_line(task: PooledTask, line: Mapping[str, object]) -> PooledReque
     return request_of(task, known)
 
 
-def output_of(task: PooledTask, body: object) -> str | None:
-    """Return a response's outputs in the order of the inputs, as JSON; None if the response has no such outputs.
+def output_of(task: PooledTask, body: object, inputs: int | None = None) -> str | None:
+    """Return a response's outputs in the order of the inputs, as JSON; None if the response has no such outputs, or
+    not one for each of its ``inputs`` (None: any number).
 
     Embeddings are base64 text or lists of numbers, scores are numbers, and classes are labels.
     """
@@ -72,19 +73,20 @@ def output_of(task: PooledTask, body: object) -> str | None:
     member = {"embed": "embedding", "rerank": "relevance_score", "classify": "label"}[task]
     ordered = sorted(rows, key=lambda row: index if isinstance(index := row.get("index"), int) else 0)
     outputs = [row.get(member) for row in ordered]
-    return written(task, outputs) if outputs else None
+    return written(task, outputs, inputs) if outputs else None
 
 
-def written(task: PooledTask, outputs: object) -> str | None:
-    """Return outputs as JSON; None if they are not those of the task."""
+def written(task: PooledTask, outputs: object, inputs: int | None = None) -> str | None:
+    """Return outputs as JSON; None if they are not those of the task, or not one for each of ``inputs``."""
     text = json.dumps(outputs)
-    return text if _READERS[task](text) is not None else None
+    found = _READERS[task](text)
+    return text if found is not None and inputs in (None, len(found)) else None
 
 
 def input_tokens_of(body: object) -> int | None:
     """Return the number of tokens that the server read; None if it does not say."""
     tokens = nested(body, "usage", "prompt_tokens")
-    return tokens if isinstance(tokens, int) and tokens > 0 else None
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0 else None
 
 
 def agreement(task: PooledTask, output: str, reference: str) -> float:
@@ -101,8 +103,11 @@ def agreement(task: PooledTask, output: str, reference: str) -> float:
 
 
 def _cosine(first: Sequence[float], second: Sequence[float]) -> float:
-    norms = math.hypot(*first) * math.hypot(*second)
-    return math.fsum(map(mul, first, second)) / norms if len(first) == len(second) and norms > 0 else 0.0
+    lengths = math.hypot(*first), math.hypot(*second)
+    if len(first) != len(second) or not all(0 < length < math.inf for length in lengths):
+        return 0.0
+    # Divided first: products of large numbers overflow.
+    return math.fsum((a / lengths[0]) * (b / lengths[1]) for a, b in zip(first, second, strict=True))
 
 
 def _mean_cosine(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> float:
@@ -128,7 +133,9 @@ def _vectors(text: str) -> list[Sequence[float]] | None:
             except (ValueError, binascii.Error):
                 return None
         else:
-            vector = [float(number) for number in _numbers(each)]
+            vector = [*_numbers(each)]
+            if len(vector) != len(list_in(each)):
+                return None
         if not vector or not all(map(math.isfinite, vector)):
             return None
         found.append(vector)

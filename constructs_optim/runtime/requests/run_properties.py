@@ -162,8 +162,8 @@ class PooledLoad(Properties):
     inputs_per_request: Annotated[int, Field(ge=1, le=2_048)] = 1
     input_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
     input_tokens_stddev: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    requests: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    duration_seconds: Annotated[int, Field(ge=1, le=600)] | None = None
+    requests: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    duration_seconds: Annotated[int, Field(ge=1, le=100)] | None = None
     request_timeout_seconds: Annotated[int, Field(ge=1, le=60)] = 60
     seed: Annotated[int, Field(ge=0)]
     prompts: Annotated[S3Uri, AfterValidator(_names_object)] | None = None
