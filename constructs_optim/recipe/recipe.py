@@ -24,6 +24,9 @@ TRAINABLE = "trainable"
 """The catalog's name for support of models with the Llama and Mistral architectures."""
 COPYING = "copying"
 """The capability of an image for jobs that copy models."""
+_WITH_EXPERT_PARALLELISM = "deep_gemm_mega_moe"
+# The least compute capability of GPUs with FlashInfer's kernels for experts.
+_FLASHINFER = 9.0
 
 
 def is_fp8_cache(argument: str, value: object) -> bool:
@@ -463,7 +466,22 @@ class Recipe:
         if self.instance is not None and not self.runs_on(KvCache.fp8(), self.instance):
             # The recipe is for GPUs with FP8.
             arguments = {name: value for name, value in arguments.items() if not is_fp8_cache(name, value)}
-        return tuned.model_copy(update={"arguments": arguments})
+        tuned = tuned.model_copy(update={"arguments": arguments})
+        return tuned if self._has_kernels(arguments) else tuned.without_kernels()
+
+    def _has_kernels(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether the kernels that vLLM's recipe chooses run the served weights on the accelerators.
+
+        Source: vLLM 0.30, ``models/deepseek_v4/nvidia/model.py``, and ``model_executor/layers/fused_moe`` for
+        FlashInfer's kernels.
+        """
+        if any(each.weight_bits is not None and each.ready_made is None for _, each in self.located_techniques):
+            return False
+        chosen = [str(arguments.get(name, "")) for name in ("moe_backend", "linear_backend")]
+        if _WITH_EXPERT_PARALLELISM in chosen and not arguments.get("enable_expert_parallel"):
+            return False
+        capability = self.instance.compute_capability if self.instance is not None else None
+        return capability is None or capability >= _FLASHINFER or not any("flashinfer" in name for name in chosen)
 
     @cached_property
     def speculation(self) -> tuple[str, models.Tuning]:

@@ -2,7 +2,8 @@
 
 Run in the engines' environment (``make conformance``). The input is a list of objects with ``name``; ``config``, the
 content of a ``config.json``; ``degree``, the tensor parallel degree; ``capability``, the compute capability as two
-numbers; and ``arguments`` of the engine. The output is one JSON object: why vLLM refuses a model, by name.
+numbers; and ``environment``, the container's variables. The output is one JSON object: why vLLM refuses a model, by
+name.
 
 vLLM chooses backends and kernels for the capability, and creates one accelerator's part of every layer on PyTorch's
 ``meta`` device. Not shown: what kernels do with the weights once they are loaded, and memory. What is replaced: CUDA
@@ -11,6 +12,7 @@ libraries and vLLM's compiled operators, which are not called, and the communica
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.machinery
 import json
@@ -19,15 +21,26 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, patch
 
 import torch
 import torch.distributed as dist
+from arguments_of_engines import options
+from torch.overrides import TorchFunctionMode
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 _LONGEST = 500
+# What the files of a model that reads images say of their preparation; the values change no layer.
+_PREPARATION = {
+    "do_rescale": False,
+    "do_normalize": False,
+    "rescale_factor": 1.0,
+    "image_mean": [0.0] * 3,
+    "image_std": [1.0] * 3,
+}
 # Compiled parts of vLLM for CUDA, and packages for GPUs that its container has.
 _COMPILED = ("_C_stable_libtorch", "_moe_C", "_qutlass_C", "_flashmla_C", "_flashkda_C")
 _ATTENTION = ("vllm_flash_attn._vllm_fa2_C", "vllm_flash_attn._vllm_fa3_C")
@@ -78,6 +91,14 @@ class _Operator:
         return True
 
 
+class _OnMeta(TorchFunctionMode):
+    """Makes tensors that code puts on CUDA on ``meta``."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        return func(*args, **given | ({"device": "meta"} if str(given.get("device", "")).startswith("cuda") else {}))
+
+
 def without_cuda() -> None:
     """Replace what needs CUDA and is not called."""
     # transformers notices here which packages it lacks.
@@ -100,6 +121,7 @@ def without_cuda() -> None:
 
     namespace.__getattr__ = operator
     torch.cuda.Stream = torch.cuda.Event = MagicMock  # type: ignore[misc, assignment]
+    torch.accelerator.empty_cache = lambda: None
 
 
 def planned_platform() -> Any:
@@ -131,10 +153,15 @@ def planned_platform() -> Any:
 
 def with_one_process() -> None:
     """Make groups of processes that consist of this one."""
+    from vllm.config import vllm as of_engine
     from vllm.distributed import parallel_state
     from vllm.distributed.device_communicators.shm_broadcast import MessageQueue
+    from vllm.model_executor.layers.fused_moe.expert_map_manager import ExpertMapManager
+    from vllm.model_executor.model_loader import utils as loader
     from vllm.model_executor.models import registry
-    from vllm.utils import deep_gemm, import_utils
+    from vllm.models.kimi_k3.nvidia.ops.latent_moe_tail import KimiK3LatentMoETailOp
+    from vllm.transformers_utils import repo_utils
+    from vllm.utils import deep_gemm, flashinfer, import_utils
 
     made = dist.new_group
     dist.new_group = lambda ranks=None, *_, **__: made(ranks, backend="fake")
@@ -143,30 +170,51 @@ def with_one_process() -> None:
     registry._run_in_subprocess = lambda asked: asked()
     deep_gemm.has_deep_gemm = import_utils.has_deep_gemm = lambda: True
     import_utils.has_tilelang = import_utils.has_flashinfer = lambda: True
+    # What is in vLLM's container for GPUs.
+    of_engine.HAS_TRITON = True
+    # FlashInfer 0.6.18.post1, which vLLM 0.30 requires: mla/_sparse_mla_sm120.py, _DECODE_DSV4_DISPATCH.
+    flashinfer.has_flashinfer_sparse_mla_sm120_config = lambda heads, tokens: (
+        heads in (8, 16, 32, 64, 128) and tokens in (128, 192, 256, 512, 1024)
+    )
+    # A kernel that is compiled while the model is built, and the largest number of tokens for it.
+    KimiK3LatentMoETailOp.initialize = lambda **_: MagicMock(contract=MagicMock(max_num_tokens=1))
+    # A text for the log, from values that are not there.
+    ExpertMapManager.get_compressed_map_string = lambda self: ""
+    # Neither does a model load other weights later, nor a file become readable.
+    loader.record_metadata_for_reloading = lambda model: None
+    repo_utils.time = types.SimpleNamespace(sleep=lambda seconds: None)
 
 
-def build(folder: str, degree: int, arguments: dict[str, Any]) -> None:
+@cache
+def parser() -> Any:
+    """vLLM's parser of its command line."""
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    return make_arg_parser(FlexibleArgumentParser())
+
+
+def build(folder: str, degree: int, environment: dict[str, str]) -> None:
     """Build one accelerator's part of the model in a folder."""
     from vllm.config import set_current_vllm_config
     from vllm.distributed import parallel_state
-    from vllm.engine.arg_utils import EngineArgs
+    from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.model_executor.model_loader.utils import initialize_model
     from vllm.utils.torch_utils import set_default_torch_dtype
+    from vllm.v1.worker import workspace
 
-    settings = {"skip_tokenizer_init": True, "load_format": "dummy", "enforce_eager": True, **arguments}
-    engine = EngineArgs(
-        model=folder,
-        tokenizer=folder,
-        tensor_parallel_size=degree,
-        distributed_executor_backend="uni",
-        **settings,
-    ).create_engine_config()
+    given = parser().parse_args([*options(environment)])
+    own = {"model": folder, "tokenizer": folder, "skip_tokenizer_init": True, "tensor_parallel_size": degree}
+    without_weights = {"load_format": "dummy", "enforce_eager": True, "distributed_executor_backend": "uni"}
+    arguments = argparse.Namespace(**{**vars(given), **own, **without_weights})
+    engine = AsyncEngineArgs.from_cli_args(arguments).create_engine_config()
     dist.init_process_group(backend="fake", world_size=degree, rank=0, store=FakeStore())
     try:
         with set_current_vllm_config(engine):
             parallel_state.init_distributed_environment(degree, 0, "env://", 0, "fake")
             parallel_state.initialize_model_parallel(degree, backend="fake")
-            with set_default_torch_dtype(engine.model_config.dtype), torch.device("meta"):
+            workspace.init_workspace_manager(torch.device("meta"))
+            with set_default_torch_dtype(engine.model_config.dtype), torch.device("meta"), _OnMeta():
                 initialize_model(vllm_config=engine, model_config=engine.model_config)
     finally:
         parallel_state.destroy_model_parallel()
@@ -182,11 +230,15 @@ def main() -> None:
     refused: dict[str, str] = {}
     for case in json.load(sys.stdin):
         platform.capability, platform.count = tuple(case["capability"]), case["degree"]
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "config.json").write_text(json.dumps(case["config"]), encoding="utf-8")
+        environment = case.get("environment", {})
+        with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, environment):
+            # Without the model's own code, which its repository has.
+            config = {name: value for name, value in case["config"].items() if name != "auto_map"}
+            (Path(folder) / "config.json").write_text(json.dumps(config), encoding="utf-8")
+            (Path(folder) / "preprocessor_config.json").write_text(json.dumps(_PREPARATION), encoding="utf-8")
             try:
-                build(folder, case["degree"], case.get("arguments", {}))
-            except Exception as error:
+                build(folder, case["degree"], environment)
+            except (Exception, SystemExit) as error:
                 refused[case["name"]] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST]
     sys.stdout.write(f"\n{json.dumps({'refused': refused})}\n")
 

@@ -14,6 +14,8 @@ _FP4 = {"num_bits": 4, "type": "float", "symmetric": True, "dynamic": False}
 _IGNORED = ["lm_head", "re:.*embed.*", "re:.*(gate|router)$", "re:.*(linear_attn|mamba|conv).*"]
 _ENCODERS = "re:.*(visual|vision|audio|projector).*"
 
+# AutoAWQ quantizes the layers of text alone, of models that read more (awq/models, get_model_layers).
+NOT_OF_TEXT = ["visual", "vision_tower", "vision_model", "multi_modal_projector", "audio_tower"]
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
 
 

@@ -50,6 +50,11 @@ def release(engine: str, version: str) -> engine_models.EngineModels:
         ("vllm", "0.23.0", "BambaForCausalLM", True),
         ("vllm", "0.30.0", "BambaForCausalLM", True),
         ("vllm", "0.28.0", "BambaForCausalLM", None),
+        # Another head on the same layers: _normalize_arch of registry.py.
+        ("vllm", "0.30.0", "PhiModel", True),
+        ("vllm", "0.30.0", "Qwen3ForSequenceClassification", True),
+        ("vllm", "0.30.0", "AcmeModel", False),
+        ("sglang", "0.5.20", "PhiModel", False),
         ("sglang", "0.5.20", "Qwen3ForCausalLM", True),
         ("sglang", "0.5.20", "BambaForCausalLM", False),
     ],

@@ -192,6 +192,32 @@ def test_arguments_of_the_recipe_that_the_engine_lacks_are_left_out() -> None:
     assert older.containers.tuning["Qwen/Qwen3-32B@rtx-pro-server-6000"].arguments == arguments
 
 
+@pytest.mark.parametrize(
+    ("model_id", "instance_type", "techniques", "expected"),
+    [
+        # What the recipe chooses for the model on GPUs with the kernels.
+        ("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16", "ml.p5.48xlarge", [], "flashinfer_cutlass"),
+        ("MiniMaxAI/MiniMax-M2.5", "ml.p5en.48xlarge", [], "triton"),
+        # Older GPUs, weights of another precision, a checkpoint of one, and tensor parallelism alone.
+        ("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16", "ml.g6e.48xlarge", [], None),
+        (
+            "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-BF16",
+            "ml.p5.48xlarge",
+            [Quantization.fp8_dynamic()],
+            None,
+        ),
+        ("nvidia/MiniMax-M2.5-NVFP4", "ml.p5en.48xlarge", [], None),
+        ("deepseek-ai/DeepSeek-V4-Flash", "ml.p6-b200.48xlarge", [], None),
+    ],
+)
+def test_a_choice_of_kernels_is_for_the_weights_and_gpus_of_the_recipe(
+    model_id: str, instance_type: str, techniques: list[Any], expected: str | None
+) -> None:
+    model = Model.huggingface(model_id, revision=COMMIT, allow_code=True)
+    tuning = Recipe(model, techniques, instance_type, "us-west-2").tuning
+    assert tuning.arguments.get("moe_backend") == expected
+
+
 def test_other_servers_do_not_get_arguments_of_vllm() -> None:
     assert "SM_SGLANG_TOOL_CALL_PARSER" not in environment(planned(server=Server.sglang()))
 

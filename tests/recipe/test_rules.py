@@ -348,6 +348,21 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "half"}},
         {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "float32"}, "instance_type": "ml.g4dn.12xlarge"},
     ],
+    "OPT293": [
+        {**_of_type("glm_moe_dsa", sparse_attention=True), "instance_type": "ml.p5.48xlarge"},
+        _of_type("deepseek_v3", fp8_cache_capability=8.9),
+        {**_of_type("qwen3", fp8_cache_capability=8.0), "instance_type": "ml.p4d.24xlarge"},
+        {
+            **_of_type("deepseek_v3", fp8_cache_capability=8.9),
+            "environment": {"SM_VLLM_KV_CACHE_DTYPE": "bfloat16"},
+            "instance_type": "ml.p4d.24xlarge",
+        },
+        {
+            **_of_type("deepseek_v3", sparse_attention=True, fp8_cache_capability=8.9),
+            "server": Server.sglang(),
+            "instance_type": "ml.p4d.24xlarge",
+        },
+    ],
     "OPT296": [_of_architecture("BertModel"), _of_architecture("Qwen3ForCausalLM")],
     "OPT297": [
         {**_of_architecture("BertModel"), "server": Server.vllm()},
@@ -770,6 +785,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT291", _of_type("acme"), "model", "do not know acme, the type of acme/mine"),
     ("OPT292", {**_of_type("gemma3"), "environment": {"SM_VLLM_DTYPE": "half"}}, "environment.SM_VLLM_DTYPE", "does not run gemma3 models in float16"),
     ("OPT292", {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "bfloat16"}, "instance_type": "ml.g4dn.12xlarge"}, "environment.SM_VLLM_DTYPE", "has no bfloat16"),
+    ("OPT293", {**_of_type("glm_moe_dsa", sparse_attention=True), "instance_type": "ml.g6e.48xlarge"}, "instance_type", "only on GPUs of compute capability 9 or newer"),
+    ("OPT293", {**_of_type("deepseek_v3", fp8_cache_capability=8.9), "instance_type": "ml.p4d.24xlarge"}, "instance_type", 'environment={"SM_VLLM_KV_CACHE_DTYPE": "bfloat16"}, or newer GPUs, such as ml.'),
+    ("OPT293", {**_of_type("qwen3", fp8_cache_capability=8.0), "instance_type": "ml.g4dn.12xlarge"}, "instance_type", 'environment={"SM_VLLM_KV_CACHE_DTYPE": "float16"}'),
     ("OPT296", _of_architecture("WhisperForConditionalGeneration"), "model", "huggingface-asr-whisper-large-v3"),
     ("OPT297", {**_of_architecture("BertModel"), "server": Server.lmi()}, "server", "Server.vllm(), or leave server out"),
     ("OPT297", {**_of_architecture("Qwen2Model"), "server": Server.sglang()}, "server", "does not serve embeddings here"),

@@ -82,6 +82,19 @@ NEMOTRON_H = {
         # State-space layers.
         (NEMOTRON_H, None, [1, 2, 4, 8]),
         ({**NEMOTRON_H, "n_groups": 1}, None, [1, 2, 4, 8, 16, 32]),
+        # Blocks are also of outputs, if these are split: one for each state-space head or gate, and Gemma's inputs.
+        ({**NEMOTRON_H, "model_type": "nemotron_h"}, BLOCKS, [1]),
+        ({**NEMOTRON_H, "model_type": "nemotron_h"}, COMPRESSED, [1, 2, 4, 8]),
+        ({**llama(4096, 16_384, 32, 32), "model_type": "laguna"}, BLOCKS, [1]),
+        (
+            {**llama(4096, 16_384, 32, 32), "model_type": "laguna", "gating": "per-element"},
+            BLOCKS,
+            [1, 2, 4, 8, 16, 32],
+        ),
+        ({**llama(4096, 16_384, 32, 32), "hidden_size_per_layer_input": 256, "num_hidden_layers": 35}, BLOCKS, [1, 2]),
+        # Outputs of keys are in no groups; neither blocks nor groups of other methods divide the hidden size.
+        ({**llama(2048, 8192, 32, 8), "head_dim": 64}, COMPRESSED, [1, 2, 4, 8, 16]),
+        ({**llama(4160, 12_288, 32, 32), "head_dim": 128}, BLOCKS, [1, 2, 4, 8, 16, 32]),
     ],
     ids=lambda value: value.method if isinstance(value, StoredQuantization) else None,
 )

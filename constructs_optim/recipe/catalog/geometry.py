@@ -94,7 +94,10 @@ class Geometry(ConfigPart):
 
     model_type: Name = ""
     num_hidden_layers: _Layers = None
-    num_attention_heads: Whole = None
+    # Whisper has its own names (transformers, attribute_map of configuration_whisper.py).
+    num_attention_heads: Whole = Field(
+        default=None, validation_alias=AliasChoices("num_attention_heads", "encoder_attention_heads")
+    )
     num_key_value_heads: Whole = Field(
         default=None, validation_alias=AliasChoices("num_key_value_heads", "num_kv_heads")
     )
@@ -158,6 +161,9 @@ class Geometry(ConfigPart):
             "linear_attn_config",
         ),
     )
+    # A further input of every layer (vLLM, models/gemma4.py), and gates of attention's outputs (models/laguna.py).
+    hidden_size_per_layer_input: Whole = None
+    gating: bool | str = True
     # Layers that differ from each other.
     block_configs: Annotated[tuple[_Block, ...], _OfLayers] = ()
     # Multi-head latent attention.
@@ -216,6 +222,16 @@ class Geometry(ConfigPart):
         """The size of a head."""
         hidden, heads = self.hidden_size, self.num_attention_heads
         return self.head_dim or (hidden // heads if hidden and heads else None)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether an indexer chooses the tokens that attention reads."""
+        return self.index_head_dim is not None
+
+    @property
+    def has_head_gates(self) -> bool:
+        """Whether every attention head has a gate of its own."""
+        return self.model_type == "laguna" and self.gating in (True, "per-head")
 
     @property
     def full_attention_layers(self) -> int | None:

@@ -72,6 +72,8 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     labels: _Count | None = None
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] | None = None
+    sparse_attention: bool | None = None
+    fp8_cache_capability: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
     parameters_billion: _Size | None = None
     weight_bits: int | None = Field(default=None, ge=1, le=64)
     precision: str | None = None

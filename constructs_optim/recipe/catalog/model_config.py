@@ -88,6 +88,8 @@ class _Quantization(ConfigPart):
     quant_algo: str = Field(
         default="", validation_alias=AliasChoices("quant_algo", AliasPath("quantization", "quant_algo"))
     )
+    # Without a quant_method, vLLM sees an algorithm of ModelOpt only here.
+    inner_algo: str = Field(default="", validation_alias=AliasPath("quantization", "quant_algo"))
     producer: str = Field(default="", validation_alias=AliasPath("producer", "name"))
     bits: Whole = Field(
         default=None,
@@ -119,6 +121,23 @@ class _Quantization(ConfigPart):
         ),
     )
 
+    # How the KV cache is stored: an algorithm's name, or a scheme like that of weights.
+    cache: str | _Weights = Field(
+        default="",
+        validation_alias=AliasChoices(
+            "kv_cache_scheme", "kv_cache_quant_algo", AliasPath("quantization", "kv_cache_quant_algo")
+        ),
+    )
+
+    @property
+    def has_fp8_cache(self) -> bool:
+        """Whether the KV cache is stored in FP8, unless the engine is told otherwise."""
+        if self.method is None:
+            return False
+        if isinstance(self.cache, str):
+            return self.cache.lower() == "fp8"
+        return (self.cache.num_bits, self.cache.type) == (8, "float")
+
     @property
     def stored(self) -> StoredQuantization | None:
         """How the weights are quantized; None if the configuration names no method."""
@@ -146,7 +165,7 @@ class _Quantization(ConfigPart):
 
         Source: vLLM, ``_normalize_quantization_config`` of ``transformers_utils/model_arch_config_convertor.py``.
         """
-        if self.producer == "modelopt" and self.quant_algo:
+        if self.producer == "modelopt" and self.quant_algo and (self.quant_method or self.inner_algo):
             return "modelopt_fp4" if self.quant_algo.upper() == "NVFP4" else "modelopt"
         return self.quant_method.lower().replace("compressed_tensors", "compressed-tensors") or None
 
@@ -200,6 +219,14 @@ _SCALED = _SCALED_BEFORE | {"yarn", "deepseek_yarn", "deepseek_llama_scaling"}
 _YARN = "yarn"
 # Gemma 3 states scaled positions too.
 _SCALES_ITSELF = "gemma3"
+
+
+# Models in which the tokens of an image attend to each other (vLLM 0.30, is_mm_prefix_lm of
+# transformers_utils/model_arch_config_convertor.py).
+_BOTH_DIRECTIONS = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
+# The least compute capability of GPUs with FP8 caches in Triton's kernels, and in FlashInfer's (vLLM 0.30,
+# v1/attention/backends/triton_attn.py, mla/triton_mla.py and flashinfer.py).
+_TRITON_FP8, _FLASHINFER_FP8 = 8.9, 8.0
 
 
 class ModelConfig(Geometry):
@@ -269,6 +296,8 @@ class ModelConfig(Geometry):
             "max_position_in_sglang": other if (other := text.longest_context_in_sglang) != longest else None,
             "full_attention_layers": text.full_attention_layers,
             "splits": splits(text) or None,
+            "sparse_attention": True if text.is_sparse and text.kv_lora_rank is not None else None,
+            "fp8_cache_capability": self._fp8_cache_capability,
             **text.cache,
         }
         if (modules := text.modules) and bits is not None and self.tower is None:
@@ -278,6 +307,19 @@ class ModelConfig(Geometry):
                 "stored_gb": round(stored / 8e9, 3),
             }
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def _fp8_cache_capability(self) -> float | None:
+        """The least compute capability of GPUs on which vLLM stores the KV cache as the configuration says; None if
+        that is not FP8. For latent attention, attention in both directions, and heads of two sizes
+        (Gemma4Config of vLLM 0.30, model_executor/models/config.py), older GPUs have Triton's kernels alone.
+        """
+        text, quantization = self.text_config or self, self._quantization
+        if quantization is None or not quantization.has_fp8_cache:
+            return None
+        has_two_sizes = text.global_head_dim not in (None, text.head_dimension)
+        is_of_triton = text.kv_lora_rank is not None or has_two_sizes or self.model_type in _BOTH_DIRECTIONS
+        return _TRITON_FP8 if is_of_triton else _FLASHINFER_FP8
 
     @property
     def longest_context(self) -> int | None:

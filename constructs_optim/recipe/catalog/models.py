@@ -15,6 +15,7 @@ from .splits import Layer, Split, StoredQuantization
 
 # What a layer keeps of a request: a configuration that describes it replaces all of these columns.
 _CACHE = ("layers", "cache_bytes", "window_bytes", "window", "state_bytes", "full_attention_layers")
+_OF_KERNELS = re.compile(r"(?:moe|linear)_backend$|VLLM_(?:USE_DEEP_GEMM|USE_FLASHINFER_MOE|FLASHINFER_MOE)")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,14 @@ class Tuning(BaseModel, frozen=True, extra="forbid"):
     def __bool__(self) -> bool:
         """Return whether there are any."""
         return bool(self.arguments or self.environment)
+
+    def without_kernels(self) -> Tuning:
+        """Return the rest, without choices of kernels: they are for weights of one precision, on the GPUs that vLLM's
+        recipe is about. The engine chooses others itself.
+        """
+        arguments = {name: value for name, value in self.arguments.items() if not _OF_KERNELS.match(name)}
+        environment = {name: value for name, value in self.environment.items() if not _OF_KERNELS.match(name)}
+        return Tuning(arguments=arguments, environment=environment)
 
     def __or__(self, other: Tuning) -> Tuning:
         """Return both combined; ``other`` wins where they differ."""
@@ -88,7 +97,9 @@ class ModelRow:
     by which they read it, and ``has_code`` whether the repository has its own code for that. ``pools`` tells whether
     it says how outputs become embeddings (Sentence Transformers), ``labels`` is the number of classes of a model that
     classifies. ``quantization`` is how its weights are quantized. ``splits`` has what tensor parallelism splits in each
-    kind of layer.
+    kind of layer. With ``sparse_attention``, an indexer chooses the tokens that latent attention reads.
+    ``fp8_cache_capability`` is the least compute capability of GPUs on which vLLM stores the KV cache in FP8, as the
+    configuration says; None if it does not say so.
 
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
     ``stored_gb`` their size if it does not follow from these two. The size of the KV cache follows from ``layers``,
@@ -117,6 +128,8 @@ class ModelRow:
     labels: int | None = None
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] = field(default_factory=dict[Layer, Split])
+    sparse_attention: bool = False
+    fp8_cache_capability: float | None = None
     parameters_billion: float | None = None
     weight_bits: int = 16
     layers: int | None = None
@@ -277,16 +290,23 @@ def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
 
 
 def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) -> ModelRow:
-    more = _generations(columns)
-    tuned = {
-        name: recipe.generations.get(name, Tuning()) | more.get(name, Tuning()) for name in {*recipe.generations, *more}
-    }
+    more, base, generations = _generations(columns), recipe.tuning, recipe.generations
+    if columns["precision"] != model.precision:
+        base = base.without_kernels()
+        generations = {name: tuning.without_kernels() for name, tuning in generations.items()}
+    tuned = {name: generations.get(name, Tuning()) | more.get(name, Tuning()) for name in {*generations, *more}}
     own = model_configs.columns(columns["model_id"])
     if own.get("hidden_size") == model.hidden_size:
         # The vendor's figure stays, unless the checkpoint is another model.
         own.pop("parameters_billion", None)
     counted = dict.fromkeys(_CACHE, 0) | {"layers": None, "cache_bytes": None, "full_attention_layers": None}
-    configured = {"stored_gb": None, "quantization": None, **(counted if own.keys() & {*_CACHE} else {}), **own}
+    configured = {
+        "stored_gb": None,
+        "quantization": None,
+        "fp8_cache_capability": None,
+        **(counted if own.keys() & {*_CACHE} else {}),
+        **own,
+    }
     stated = {name: columns[name] for name in ("model_id", "weight_bits", "precision", "memory_gb")}
     return replace(
         model,
@@ -296,7 +316,7 @@ def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) ->
         license=None,
         checkpoints=(),
         is_checkpoint=True,
-        recipe=replace(recipe, tuning=recipe.tuning | _tuning(columns), generations=tuned),
+        recipe=replace(recipe, tuning=base | _tuning(columns), generations=tuned),
     )
 
 

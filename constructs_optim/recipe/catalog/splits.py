@@ -26,6 +26,8 @@ Layer = Literal[
     "state_space",
     "linear_attention_keys",
     "linear_attention",
+    "attention_gates",
+    "layer_inputs",
 ]
 """A kind of layer, or a part of it that is split by its own number of heads; ``hidden`` is never split."""
 Module = Literal["self_attn", "experts", "shared_expert", "linear_attn"]
@@ -61,12 +63,19 @@ _WIDTHS: Mapping[Layer, str] = {
     "experts": "the width of an expert",
     "shared_experts": "the width of the shared experts",
     "linear_attention": "the width of linear attention",
+    "state_space": "the number of state-space heads, each with an output of its own",
+    "attention_gates": "the number of attention heads, each with a gate of its own",
+    "layer_inputs": "the width of the inputs of all layers",
 }
+# Widths of outputs alone. Groups of weights are of the inputs; blocks are also of the outputs, if these are split.
+_OUTPUTS = frozenset[Layer]({"state_space", "attention_gates", "layer_inputs"})
 # If there are more accelerators than heads of keys and values, several accelerators hold copies of the same head.
 _COPIED = frozenset[Layer]({"key_value", "global_key_value"})
 _COMPRESSED, _FP8, _GROUPED = "compressed-tensors", "fp8", frozenset({"awq", "gptq"})
 # vLLM divides groups and blocks of experts, down to these numbers, until they fit (moe_wna16.py, fp8.py).
 _LEAST_GROUP, _LEAST_BLOCK = 32, 32
+# The layers of Nemotron-H are all named mixer. Other names of state-space layers are in no list of quantized modules.
+_WITH_MIXERS = "nemotron_h"
 _Width = Annotated[int, Field(ge=1, le=MOST)]
 
 
@@ -106,9 +115,13 @@ class StoredQuantization(BaseModel, frozen=True, extra="forbid"):
         group, block = self.group_size or 1, self.block_size or (1, 1)
         if _MODULES.get(layer) in self.ignored:
             return 1
+        if layer in _OUTPUTS:
+            return block[0]
+        if layer == "hidden" and self.block_size is not None:
+            return 1
         if self.method == _COMPRESSED:
-            return max(group, *block)
-        if layer in _COPIED or (layer == "hidden" and self.method == _FP8):
+            return block[0] if layer in _COPIED else max(group, *block)
+        if layer in _COPIED:
             return 1
         if self.method == _FP8:
             return min(block[1], _LEAST_BLOCK) if layer == "experts" and refined else block[1]
@@ -157,9 +170,15 @@ def splits(model: Geometry) -> dict[Layer, Split]:
         "mlp": _split(width=_dense_width(model)),
         "experts": _split(width=_expert_width(model)),
         "shared_experts": _split(width=_shared_width(model)),
-        "state_space": _split(model.mamba_num_heads, model.n_groups if model.mamba_num_heads else None),
+        "state_space": _split(
+            model.mamba_num_heads,
+            model.n_groups if model.mamba_num_heads else None,
+            model.mamba_num_heads if model.model_type == _WITH_MIXERS else None,
+        ),
         "linear_attention_keys": _split(model.linear_num_key_heads),
         "linear_attention": _split(linear, width=(linear or 0) * (value or 0)),
+        "attention_gates": _split(width=heads if model.has_head_gates else None),
+        "layer_inputs": _split(width=(model.hidden_size_per_layer_input or 0) * (model.num_hidden_layers or 0)),
     }
     return {name: split for name, split in found.items() if split != Split()}
 
@@ -205,6 +224,8 @@ def misfits(
         if groups > 1 and groups % degree:
             yield Misfit(groups, _GROUPS)
         unit = weights.unit(name, refined=refined) if weights is not None else 1
+        if name in _OUTPUTS and degree == 1:
+            continue
         holders = 1 if name == "hidden" else min(degree, heads) if name in _COPIED else degree
         if split.width is not None and split.width % (holders * unit):
             yield Misfit(split.width, _WIDTHS[name], unit)

@@ -20,6 +20,10 @@ _SUPPORTED = "https://docs.vllm.ai/en/latest/models/supported_models/"
 _QUANTIZED = "https://docs.vllm.ai/en/latest/features/quantization/"
 _CODE = "https://docs.vllm.ai/en/latest/models/supported_models/#transformers"
 _DEPRECATED, _TRUSTED = "allow_deprecated_quantization", "trust_remote_code"
+_CACHE = "kv_cache_dtype"
+# The least compute capability of GPUs with kernels for sparse latent attention (vLLM 0.30, supports_compute_capability
+# of v1/attention/backends/mla/*sparse*.py).
+_SPARSE = 9.0
 # Settings with which the engine reads another configuration.
 _CHANGING = ("hf_overrides", "hf_config_path", "config_format")
 # Developer guide, "Resources for using Hugging Face with Amazon SageMaker AI".
@@ -87,14 +91,19 @@ def _the_engine_loads_the_quantization(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("model", model.name, fix, f"{engine} loads {weights}, only on request: the method is deprecated")
     least = (table.rows[stored.method].least_capability or 0) / 10
     if recipe.instance is not None and _is_older(recipe.instance, least):
-        memory = recipe.instance.total_accelerator_memory_gb
-        newer = (
-            row.name
-            for row in instances.by_size()
-            if row.hosts_endpoints and row.total_accelerator_memory_gb >= memory and not _is_older(row, least)
-        )
         reason = f"{engine} loads {weights}, only on GPUs of compute capability {least:g} or newer"
-        yield Finding("instance_type", recipe.instance_type, f"newer GPUs, such as {next(newer)}", reason)
+        yield Finding("instance_type", recipe.instance_type, _newer(recipe.instance, least), reason)
+
+
+def _newer(instance: instances.InstanceRow, least: float) -> str:
+    """Return the smallest instance type whose GPUs have a compute capability, and together as much memory."""
+    memory = instance.total_accelerator_memory_gb
+    found = (
+        row.name
+        for row in instances.by_size()
+        if row.hosts_endpoints and row.total_accelerator_memory_gb >= memory and not _is_older(row, least)
+    )
+    return f"newer GPUs, such as {next(found)}"
 
 
 def _other_weights(recipe: Recipe, reason: str, stored: StoredQuantization) -> Finding:
@@ -151,3 +160,25 @@ def _the_data_type_is_supported(recipe: Recipe) -> Iterator[Finding]:
     elif chosen in ("float16", "half") and row is not None and known.without_float16.has(row.model_type or ""):
         reason = f"{known.title} {known.release} does not run {row.model_type} models in float16"
         yield Finding(f"environment.{name}", chosen, "auto", reason)
+
+
+@rule("OPT293", "https://docs.vllm.ai/en/latest/design/attention_backends/")
+def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
+    """The GPUs run the model's attention: vLLM has kernels for sparse attention, and for a KV cache in FP8, only for
+    newer GPUs.
+    """
+    row, instance, known = recipe.model_row, recipe.instance, engine_models.of_image(recipe.serving_image.image)
+    if row is None or instance is None or known is None or known.title != "vLLM":
+        return
+    engine, least = f"{known.title} {known.release}", row.fp8_cache_capability or 0
+    if row.sparse_attention and _is_older(instance, _SPARSE):
+        reason = f"{engine} runs the sparse attention of {recipe.served_model.name}, only on GPUs of compute capability"
+        yield Finding("instance_type", instance.name, _newer(instance, _SPARSE), f"{reason} {_SPARSE:g} or newer")
+    elif _is_older(instance, least) and (engine_setting(recipe, _CACHE) or "auto") == "auto":
+        wider = "float16" if _is_older(instance, BFLOAT16) else "bfloat16"
+        reason = (
+            f"the configuration of {recipe.served_model.name} asks for a KV cache in FP8, for which {engine} has "
+            f"kernels only on GPUs of compute capability {least:g} or newer"
+        )
+        fix = f'environment={{"{recipe.variable(_CACHE)}": "{wider}"}}, or {_newer(instance, least)}'
+        yield Finding("instance_type", instance.name, fix, reason)
