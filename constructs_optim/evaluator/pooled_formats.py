@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.evaluation.pooled_outputs import (
     NEEDED,
     PATHS,
@@ -15,10 +16,13 @@ from constructs_optim.runtime.evaluation.pooled_outputs import (
     request_of_line,
 )
 
+from .connection import error_message
 from .options import EvaluationError, FormatName, Generation
 from .prompts import Prompt
 from .requests import ErrorKind
 from .streaming import Format, candidate_formats
+
+_EXCERPT = 120
 
 
 class PooledFormat(Format):
@@ -58,10 +62,15 @@ class PooledFormat(Format):
 
     def _end(self) -> None:
         body = b"".join(piece for _, piece in self._exchange.pieces)
-        if not self._read_json(self._exchange.end, body):
-            self._fail_malformed(body)
-        elif self._unknown:
-            self.record.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {self._unknown}")
+        try:
+            data = object_in(json_value(body))
+        except ValueError:
+            data = {}
+        if data.get("error") or data.get("object") == "error":
+            self.record.fail(ErrorKind.MODEL_ERROR, error_message(data))
+        elif not self.read(self._exchange.end, data):
+            excerpt = body[:_EXCERPT].decode(errors="replace")
+            self.record.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {excerpt or 'an empty body'}")
 
 
 class EmbedFormat(PooledFormat):

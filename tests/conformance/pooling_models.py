@@ -1,6 +1,7 @@
-"""Write small models that embed and rerank, with random weights: ``python -m tests.conformance.pooling_models FOLDER``.
+"""Write small models that embed, rerank and classify, with random weights.
 
-Run in the engine's environment, whose transformers writes them as their publishers do.
+``python -m tests.conformance.pooling_models FOLDER``, in the engine's environment, whose transformers writes them as
+their publishers do.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ _SHAPE = {
 
 
 def write(folder: Path) -> None:
-    """Write ``embedder`` and ``reranker``, and the same with other weights as ``other-embedder`` and so on."""
+    """Write ``embedder``, ``reranker`` and ``classifier``, and the same with other weights: ``other-embedder`` etc."""
     for seed, prefix in enumerate(("", "other-")):
         torch.manual_seed(seed)
         _save(BertModel(BertConfig(**_SHAPE)), folder / f"{prefix}embedder", pools=True)
         _save(BertForSequenceClassification(BertConfig(**_SHAPE, num_labels=1)), folder / f"{prefix}reranker")
+        _save(BertForSequenceClassification(BertConfig(**_SHAPE, num_labels=3)), folder / f"{prefix}classifier")
 
 
 def _save(model: torch.nn.Module, folder: Path, *, pools: bool = False) -> None:
