@@ -14,7 +14,7 @@ from constructs_optim.recipe.catalog.splits import misfits
 from .builds import Question, question, refusals
 from .quantization_configs import AWQ, COMPRESSED
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 DEGREES = (1, 2, 4, 8)
 # T4, A100, H100 and B200.

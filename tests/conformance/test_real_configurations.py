@@ -49,6 +49,7 @@ def test_every_reason_to_differ_is_needed() -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.timeout(1800)
 def test_vllm_says_of_real_configurations_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
     found = Counter(each.vllm[host] == BUILDS for each in answers() for host in HOSTS)
     differ = [(each, host) for each, host in differing(answers())]
