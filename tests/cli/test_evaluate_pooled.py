@@ -260,7 +260,7 @@ def test_other_combinations_are_refused_with_the_reason(serve: Serve, tmp_path: 
         assert ran.exit_code == 2, ran.output
         return said(ran)
 
-    needs = "Each needs query (a text) and documents (a list of texts)"
+    needs = "Each needs query (a text) and documents (a list of texts"
     assert needs in refused(reranking.url, "--prompts", texts)
     told = refused(embedding.url, "--prompts", chats, "--request-format", "embed")
     assert "1 of 2 prompts (2) cannot be sent as embed. Each needs text (or a list of texts)" in told

@@ -30,6 +30,8 @@ NEEDED: Mapping[PooledTask, str] = {
     "classify": "text (or a list of texts), and may have reference labels: one for each text",
 }
 """What a line of a file needs, in words."""
+# Scores that are nearer than this share of their range change places by the rounding of half precision.
+_TIED = 0.01
 _TEXTS = ("input", "text", "prompt", "inputs")
 
 
@@ -93,7 +95,7 @@ def agreement(task: PooledTask, output: str, reference: str) -> float:
     """Return how much outputs agree: 1 if they are the same.
 
     For embeddings, this is the mean cosine similarity; for scores, the share of the pairs of documents that are in the
-    same order, among those with different scores in the reference; for classes, the share of the same ones. Outputs of
+    same order, among those whose scores in the reference differ by more than a hundredth of their range; for classes, the share of the same ones. Outputs of
     another number or length do not agree at all.
     """
     ours, theirs = _READERS[task](output), _READERS[task](reference)
@@ -115,7 +117,8 @@ def _mean_cosine(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[floa
 
 
 def _same_order(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    pairs = [(i, j) for i, j in combinations(range(len(ours)), 2) if theirs[i] != theirs[j]]
+    tied = _TIED * (max(theirs) - min(theirs))
+    pairs = [(i, j) for i, j in combinations(range(len(ours)), 2) if abs(theirs[i] - theirs[j]) > tied]
     alike = sum((ours[i] - ours[j]) * (theirs[i] - theirs[j]) > 0 for i, j in pairs)
     return alike / len(pairs) if pairs else 1.0
 
