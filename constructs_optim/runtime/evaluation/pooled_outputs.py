@@ -95,8 +95,8 @@ def agreement(task: PooledTask, output: str, reference: str) -> float:
     """Return how much outputs agree: 1 if they are the same.
 
     For embeddings, this is the mean cosine similarity; for scores, the share of the pairs of documents that are in the
-    same order, among those whose scores in the reference differ by more than a hundredth of their range; for classes, the share of the same ones. Outputs of
-    another number or length do not agree at all.
+    same order, among those whose scores in the reference differ by more than a hundredth of their range; for classes,
+    the share of the same ones. Outputs of another number or length do not agree at all.
     """
     ours, theirs = _READERS[task](output), _READERS[task](reference)
     if not ours or not theirs or len(ours) != len(theirs):
