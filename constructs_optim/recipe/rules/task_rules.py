@@ -64,7 +64,7 @@ def _the_model_has_the_task(recipe: Recipe) -> Iterator[Finding]:
     elif task.name not in tasks.able(own):
         named_tasks = " or ".join(f'task="{name}"' for name in tasks.able(own))
         fix = f"{named_tasks}, or leave it out"
-        classes = f" with {labels} classes" if own == "classify" else ""
+        classes = f" with {labels} classes" if own == "classify" and labels is not None else ""
         yield Finding("model.task", task.name, fix, f"{reason}{classes}, which is for {tasks.find(own).title}")
 
 
