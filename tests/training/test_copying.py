@@ -15,7 +15,6 @@ from typing import NoReturn
 
 import boto3
 import pytest
-from aws_cdk import App, Stack
 from botocore.exceptions import (
     ClientError,
     ConnectTimeoutError,
@@ -26,7 +25,6 @@ from botocore.exceptions import (
 from httpx2 import ConnectError, ReadTimeout, RemoteProtocolError, Request, Response
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-from constructs_optim.constructs.artifacts.optimization_service import TrainingCode
 from constructs_optim.training import copying
 from constructs_optim.training.copying import token_in
 from constructs_optim.training.environment import TrainingEnvironment
@@ -107,6 +105,12 @@ def test_what_an_engine_reads_is_copied_with_its_hashes(hub: ModelHub, tmp_path:
 
 
 def test_the_code_that_a_stack_uploads_copies_a_model(hub: ModelHub, tmp_path: Path) -> None:
+    # The environment in which training is tested has no CDK.
+    pytest.importorskip("aws_cdk")
+    from aws_cdk import App, Stack
+
+    from constructs_optim.constructs.artifacts.optimization_service import TrainingCode
+
     app = App(post_cli_context={"aws:cdk:disable-asset-staging": False}, outdir=str(tmp_path / "cdk.out"))
     TrainingCode(Stack(app, "S"), "Code")
     app.synth()
