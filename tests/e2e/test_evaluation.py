@@ -79,6 +79,8 @@ def published(stack: TemplateStack, name: str, concurrency: int, **dimensions: s
 class TestGate:
     @pytest.fixture(scope="class")
     def stack(self, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> TemplateStack:
+        # Made before the fixture of each test, it would find what the last test left.
+        cloud.clear_performances()
         stack = made(cloud, tmp_path_factory.mktemp("before"), "Gated", gated(128))
         assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
         return stack
@@ -158,6 +160,8 @@ class TestGate:
 class TestModelsThatGenerateNoText:
     @pytest.fixture(scope="class")
     def stack(self, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> TemplateStack:
+        # Made before the fixture of each test, it would find what the last test left.
+        cloud.clear_performances()
         stack = made(cloud, tmp_path_factory.mktemp("embedder"), "Search", embedding("embedder"))
         assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
         return stack
