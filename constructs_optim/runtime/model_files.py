@@ -65,12 +65,13 @@ def pools(names: Collection[str]) -> bool:
     return _MODULES in names and any(_POOLING.fullmatch(name) for name in names)
 
 
-def fault(names: Collection[str], *, pickles: bool = False) -> Fault | None:
+def fault(names: Collection[str], *, pickles: bool = False, all_parts: bool = True) -> Fault | None:
     """Return why no engine loads the folder with these files; None if nothing speaks against it.
 
     Args:
         names: the names of the files, relative to the model's folder.
         pickles: whether weights in pickle files are accepted.
+        all_parts: whether all parts of the weights must be there.
     """
     if not names:
         return Fault("there are no files", "upload the model's files, or use another prefix")
@@ -105,7 +106,7 @@ def fault(names: Collection[str], *, pickles: bool = False) -> Fault | None:
         if has(own, PICKLES):
             return Fault("its weights are pickle files only, which can run code when they are loaded", "safetensors")
         return Fault("there are no weights", "upload the safetensors files beside config.json")
-    if missing := _missing_parts(found):
+    if all_parts and (missing := _missing_parts(found)):
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         reason = f"the model is incomplete: it lacks {', '.join(missing[:_MOST_NAMED])}{more}"
         return Fault(reason, "upload the missing files")

@@ -194,5 +194,9 @@ def _stored(sizes: Mapping[str, int]) -> int:
 def _refuse_others(name: str, files: Collection[str]) -> None:
     """Raise BadParameter for files that are not of a model that an engine loads."""
     # Only the recipe says whether the job may copy pickle files.
-    if (found := model_files.fault(files, pickles=True)) is not None:
+    found = model_files.fault(files, pickles=True)
+    if found is not None and model_files.fault(files, pickles=True, all_parts=False) is None:
+        # Parts can still be on their way, and the copying job refuses what is incomplete.
+        say(f"Warning: {name}: {found.reason}", err=True)
+    elif found is not None:
         raise typer.BadParameter(f"No engine loads {name}: {found.reason}. What works: {found.fix}")
