@@ -249,6 +249,15 @@ def test_files_that_no_engine_loads_are_refused(hub: ModelHub, files: list[str],
     assert not Path(LOCK_FILE).exists()
 
 
+def test_a_missing_part_of_the_weights_is_said(hub: ModelHub) -> None:
+    files = {"config.json": json.dumps(CONFIG).encode(), "model-00001-of-00002.safetensors": bytes(1_000)}
+    hub.models["acme/llama"] = HubModel(COMMIT, files)
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert result.exit_code == 0, result.output
+    assert "it lacks model-00002-of-00002.safetensors" in " ".join(result.stderr.split())
+    assert Lock.read(Path(LOCK_FILE)).models["acme/llama"].revision == COMMIT
+
+
 def test_weights_in_folders_below_are_not_the_models(hub: ModelHub) -> None:
     hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "original/model.safetensors": bytes(3_000_000)})
     lock("--model", "acme/llama")
