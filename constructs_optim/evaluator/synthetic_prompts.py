@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.recipe.objectives import MOST_TOKENS
 from constructs_optim.runtime.evaluation.pooled_outputs import QUERY_TOKENS
+from constructs_optim.runtime.evaluation.random_words import WORDS
 
 from .options import EvaluationError
 from .prompts import Prompt, Turn
@@ -22,13 +23,6 @@ RANDOM_PROMPTS_NOTE = (
     "The prompts are random words (no --prompts): their length is usual, their content is not, and neither "
     "are acceptance rates of a draft."
 )
-_VOCABULARY = (
-    "time year people way day man thing woman life child world school state family student group country problem hand "
-    "part place case week company system program question work number night point home water room mother area money "
-    "story fact month lot right study book eye job word business issue side kind head house service friend father "
-    "power hour game line end member law car city name team minute idea body back parent face level office door health"
-)
-_WORDS = _VOCABULARY.split()
 # Sarathi-Serve (OSDI 2024), Table 2: median and 90th percentile of the tokens in openchat_sharegpt4.
 _SHAREGPT = {"input": (1730.0, 5696.0), "output": (415.0, 834.0)}
 _FORMS = "622, normal:622,62, uniform:100,1000, lognormal:MEDIAN,P90 or sharegpt"
@@ -139,12 +133,12 @@ def text_of_blocks(blocks: Sequence[int | str], tokens: int, block_tokens: int) 
     words: list[str] = []
     for block in blocks:
         generator = random.Random(block)  # noqa: S311 - no secret
-        words += generator.choices(_WORDS, k=min(block_tokens, max(0, tokens - len(words))))
+        words += generator.choices(WORDS, k=min(block_tokens, max(0, tokens - len(words))))
     return " ".join(words)
 
 
 def _text(generator: random.Random, tokens: int, count_tokens: Callable[[str], int] | None) -> str:
-    chosen = generator.choices(_WORDS, k=tokens)
+    chosen = generator.choices(WORDS, k=tokens)
     if count_tokens is not None and tokens:
         # The number of tokens is nearly proportional to the number of words.
         counted = max(1, count_tokens(" ".join(chosen)))

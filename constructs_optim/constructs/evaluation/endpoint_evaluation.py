@@ -191,8 +191,7 @@ class EndpointEvaluation(Construct):
         advise(self, *warnings(self._benchmark))
         self.target: EvaluationTarget = target
         self._served = target.served.in_stack_of(self)
-        if self._generates:
-            self._advise_on_acceptance()
+        self._advise_on_acceptance()
         self._store = ArtifactStore.writable_of(self, (subject.store for subject in target.subjects if subject.store))
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
@@ -418,7 +417,7 @@ class EndpointEvaluation(Construct):
             VpcConfig=target.network.to_property("SecurityGroupIds") if target.network is not None else None,
             Bucket=self._store.bucket_name,
             KmsKeyArn=self._store.encryption_key_arn,
-            Acceptance=self._acceptance if self._generates else None,
+            Acceptance=self._acceptance,
             Forecasts=_forecasts(target.choice, self.workload) or None,
             Gate=_gate(self._requirements, generates=self._generates) if self._requirements is not None else None,
             Tags=self._tags,

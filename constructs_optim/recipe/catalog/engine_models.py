@@ -173,9 +173,13 @@ def _suffixes() -> tuple[_Suffix, ...]:
     return tuple(_Suffix(*row) for row in load("engine_models")["suffixes"])
 
 
+def _suffix_of(architecture: str) -> _Suffix | None:
+    return next((each for each in _suffixes() if architecture.endswith(each.text)), None)
+
+
 def _bases(architecture: str) -> list[str]:
     """Return the names that vLLM looks for instead of one that it lacks (``_normalize_arch`` of ``registry.py``)."""
-    suffix = next((each for each in _suffixes() if architecture.endswith(each.text)), None)
+    suffix = _suffix_of(architecture)
     if suffix is None:
         return []
     return [architecture.removesuffix(suffix.text) + each.text for each in _suffixes()]
@@ -191,8 +195,7 @@ def task_of(architectures: Collection[str]) -> Task | None:
     for name in architectures:
         if name in rows:
             return rows[name].task
-        suffix = next((each for each in _suffixes() if name.endswith(each.text)), None)
-        if suffix is not None:
+        if (suffix := _suffix_of(name)) is not None:
             return "generate" if suffix.convert == "none" else suffix.convert
     return None
 

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, NotRequired, TypedDict, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -22,9 +22,6 @@ from ..store.json_records import get_object
 from ..store.run_records import COMPLETIONS, Answers, RunRecords
 from ..telemetry import LambdaContext, log
 from .pooled_outputs import NEEDED, PooledTask, output_of, request_of_line, written
-
-if TYPE_CHECKING:
-    from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
 
 # One completion at a time, because other requests wait for the model as well.
 _CLIENT = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=60)
@@ -139,19 +136,30 @@ def _body(row: Mapping[str, object], max_tokens: int, form: TextForm) -> dict[st
     return {form: text if form == "prompt" else [{"role": "user", "content": text}], **greedy}
 
 
+class Target(TypedDict):
+    """The arguments of an invocation that choose the endpoint, and its component or variant."""
+
+    EndpointName: str
+    InferenceComponentName: NotRequired[str]
+    TargetVariant: NotRequired[str]
+
+
+def target_of(request: EvaluationRequest) -> Target:
+    """Return what an evaluation invokes."""
+    target: Target = {"EndpointName": request.endpoint_name}
+    if request.inference_component_name:
+        target["InferenceComponentName"] = request.inference_component_name
+    elif request.variant_name:
+        target["TargetVariant"] = request.variant_name
+    return target
+
+
 def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
     """Return the endpoint's answer; None if the invocation failed or its response cannot be read."""
-    invocation: InvokeEndpointInputTypeDef = {
-        "EndpointName": request.endpoint_name,
-        "ContentType": "application/json",
-        "Body": json.dumps(prompt.body).encode(),
-    }
-    if request.inference_component_name:
-        invocation["InferenceComponentName"] = request.inference_component_name
-    elif request.variant_name:
-        invocation["TargetVariant"] = request.variant_name
+    body = json.dumps(prompt.body).encode()
+    runtime = client("sagemaker-runtime", _CLIENT)
     try:
-        response = client("sagemaker-runtime", _CLIENT).invoke_endpoint(**invocation)
+        response = runtime.invoke_endpoint(**target_of(request), ContentType="application/json", Body=body)
         answer = json_value(response["Body"].read())
         return completion_text(answer) if request.task == "generate" else output_of(request.task, answer)
     except ValueError:

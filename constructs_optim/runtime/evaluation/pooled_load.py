@@ -29,7 +29,7 @@ from ..requests.run_properties import EvaluationRequest, PooledLoad
 from ..store.run_records import POOLED, RunRecords, SentRequests, StoredRequests
 from ..telemetry import LambdaContext, log
 from .benchmark_output import Level, of_requests
-from .completions import read_file, used_lines
+from .completions import read_file, target_of, used_lines
 from .formatting import users_of
 from .pooled_outputs import (
     NEEDED,
@@ -41,6 +41,7 @@ from .pooled_outputs import (
     request_of,
     request_of_line,
 )
+from .random_words import WORDS
 from .samples import Observation
 
 if TYPE_CHECKING:
@@ -58,45 +59,6 @@ _EXAMPLES: Mapping[PooledTask, Sequence[str]] = {
 }
 # Above this share of a processor, the function itself may limit the rates.
 _BUSY_SHARE = 0.7
-_WORDS = [
-    "time",
-    "year",
-    "people",
-    "way",
-    "day",
-    "man",
-    "thing",
-    "woman",
-    "life",
-    "child",
-    "world",
-    "school",
-    "state",
-    "family",
-    "student",
-    "group",
-    "country",
-    "problem",
-    "hand",
-    "part",
-    "place",
-    "case",
-    "week",
-    "company",
-    "system",
-    "program",
-    "question",
-    "work",
-    "number",
-    "night",
-    "point",
-    "home",
-    "water",
-    "room",
-    "mother",
-    "area",
-    "money",
-]
 # Errors of the runtime that say something about the endpoint, with the kinds of ``evaluator/requests.py``. Others, such
 # as a missing permission, fail the evaluation.
 _KINDS = {
@@ -183,11 +145,7 @@ class _Users:
     def __init__(self, request: EvaluationRequest, task: PooledTask, load: PooledLoad, users: int) -> None:
         self._load, self._users = load, users
         self._task: PooledTask = task
-        self._target = {"EndpointName": request.endpoint_name}
-        if request.inference_component_name:
-            self._target["InferenceComponentName"] = request.inference_component_name
-        elif request.variant_name:
-            self._target["TargetVariant"] = request.variant_name
+        self._target = target_of(request)
         self._requests = _requests(task, load)
         self._numbers, self._lock = itertools.count(), threading.Lock()
         self._failure: BaseException | None = None
@@ -213,7 +171,7 @@ class _Users:
         if self._failure is not None:
             raise self._failure
         took, busy = time.perf_counter() - began, time.process_time() - computed
-        sent = sorted(each for user in users for each in user.result())
+        sent = sorted((each for user in users for each in user.result()), key=lambda each: each.start)
         if not any(each.latency is not None for each in sent):
             kinds = ", ".join(sorted({str(each.error) for each in sent}))
             raise DeploymentError(
@@ -292,7 +250,7 @@ def _random_request(task: PooledTask, load: PooledLoad, number: int) -> PooledRe
 
     def text(most: int) -> str:
         tokens = max(1, round(generator.gauss(load.input_tokens, load.input_tokens_stddev)))
-        return " ".join(generator.choices(_WORDS, k=min(tokens, most)))
+        return " ".join(generator.choices(WORDS, k=min(tokens, most)))
 
     query = [text(QUERY_TOKENS)] if task == "rerank" else []
     return request_of(task, [*query, *(text(load.input_tokens * 10) for _ in range(load.inputs_per_request))])
