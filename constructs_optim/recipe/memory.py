@@ -82,8 +82,8 @@ _SIZED = images.VLLM | {_SGLANG}
 _SCALED_YARN = "0.30"
 _HALF_BITS = 16
 _WITH_HEADS = SpeculativeDecoding.speculator | SpeculativeDecoding.eagle | SpeculativeDecoding.mtp
-# The size of values in 32 bits, relative to half precision.
-_WIDENED = 2.0
+# The size of values in 32 bits, relative to half precision, and the engines' names of them.
+_WIDENED, _WHOLE = 2.0, ("float", "float32", "fp32")
 BFLOAT16 = 8.0
 """The least compute capability of GPUs with bfloat16."""
 # A larger number is a mistake that the engine reports, or a token's.
@@ -119,12 +119,14 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     Groups of quantized weights have scales, and embeddings and output layer stay in 16 bits (AutoAWQ, "modules to not
     convert"; llm-compressor, whose recipes ignore ``lm_head``). The files of a quantized model or a checkpoint are at
     least as large as vLLM's recipe says, because some layers can have more bits. For models in 16 bits this does not
-    apply, because some recipes state the memory of a whole machine.
+    apply, because some recipes state the memory of a whole machine. Engines load weights that are stored in 32 bits in
+    16 (vLLM, ``_resolve_auto_dtype`` of ``config/model.py``; SGLang, ``_get_and_verify_dtype`` of
+    ``configs/model_config.py``).
     """
     made, billions = _made(row, techniques), row.parameters_billion or 0
     if made is None and row.stored_gb is not None:
-        return row.stored_gb
-    stored = row.weight_bits if made is None or made.weight_bits is None else made.weight_bits
+        return row.stored_gb if row.weight_bits < _HALF_BITS else min(row.stored_gb, billions * _HALF_BITS / 8)
+    stored = min(row.weight_bits if made is None or made.weight_bits is None else made.weight_bits, _HALF_BITS)
     precision = served_precision(row, techniques)
     kept = 0.0
     if stored < _HALF_BITS:
@@ -155,16 +157,20 @@ def batch_size(recipe: Recipe) -> int | None:
 
 @once
 def runs_in_float32(recipe: Recipe) -> bool:
-    """Return whether vLLM runs a model in 32 bits: one that it does not run in float16, on GPUs without bfloat16.
+    """Return whether the engine runs a model in 32 bits: as it is told to, or, for vLLM, one that it does not run in
+    float16, on GPUs without bfloat16.
 
     Source: vLLM, ``_resolve_auto_dtype`` of ``config/model.py``, and ``CudaPlatformBase.supported_dtypes``.
     """
-    row, instance, known = recipe.model_row, recipe.instance, engine_models.of_image(recipe.serving_image.image)
-    if row is None or instance is None or known is None or (instance.compute_capability or BFLOAT16) >= BFLOAT16:
+    row, chosen = recipe.model_row, engine_setting(recipe, "dtype") or "auto"
+    is_quantized = any(each.weight_bits is not None for _, each in recipe.located_techniques)
+    if row is None or row.weight_bits < _HALF_BITS or is_quantized:
         return False
-    is_half = row.weight_bits == _HALF_BITS and all(each.weight_bits is None for _, each in recipe.located_techniques)
-    is_chosen = (engine_setting(recipe, "dtype") or "auto") != "auto"
-    return is_half and not is_chosen and known.without_float16.has(row.model_type or "")
+    instance, known = recipe.instance, engine_models.of_image(recipe.serving_image.image)
+    if chosen != "auto" or instance is None or known is None:
+        return chosen in _WHOLE
+    is_older = (instance.compute_capability or BFLOAT16) < BFLOAT16
+    return is_older and known.without_float16.has(row.model_type or "")
 
 
 def engine_setting(recipe: Recipe, argument: str) -> str | None:

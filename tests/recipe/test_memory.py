@@ -83,8 +83,27 @@ def test_the_weights_of_a_small_model_are_less_than_a_gigabyte() -> None:
     assert weights_gb(models.by_id()["huggingface-textgeneration-gpt2"], []) == pytest.approx(0.248)
 
 
-def test_weights_in_32_bits_have_twice_the_size() -> None:
-    assert weights_gb(models.ModelRow("acme/mine", "", parameters_billion=2.0, weight_bits=32), []) == 8.0
+@pytest.mark.parametrize("stored_gb", [None, 8.1])
+def test_weights_that_are_stored_in_32_bits_are_served_in_16(stored_gb: float | None) -> None:
+    row = models.ModelRow("acme/mine", "", parameters_billion=2.0, weight_bits=32, stored_gb=stored_gb)
+    assert weights_gb(row, []) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("techniques", "chosen", "widened"),
+    [([], "float32", 2), ([], "float", 2), ([], "auto", 1), ([], "bfloat16", 1), ([AWQ], "float32", 1)],
+)
+def test_a_model_that_is_served_in_32_bits_has_twice_the_size(
+    techniques: list[Technique], chosen: str, widened: int
+) -> None:
+    model = of("meta-textgeneration-llama-3-1-8b")
+    usual, asked = (
+        estimate(Recipe(model, techniques, G5, environment=environment))
+        for environment in ({}, {"SM_VLLM_DTYPE": chosen})
+    )
+    assert usual is not None
+    assert asked is not None
+    assert asked.weights_gb == pytest.approx(widened * usual.weights_gb)
 
 
 @pytest.mark.parametrize(

@@ -375,6 +375,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         _for_task("classify", "BertForSequenceClassification", labels=3),
         {**_for_task("rerank", "Qwen3ForCausalLM"), "environment": {"SM_VLLM_HF_OVERRIDES": _OVERRIDES}},
         _for_task("rerank", "BertModel"),
+        _for_task("pool", "LlamaForSequenceClassification", labels=1),
         {**_of_architecture("NewModel"), "environment": {"SM_VLLM_HF_OVERRIDES": '{"architectures": ["GteNewModel"]}'}},
     ],
     "OPT299": [
@@ -800,7 +801,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT298", {**_for_task("rerank", "Qwen3ForCausalLM"), "environment": {"SM_VLLM_HF_OVERRIDES": "classifier_from_token"}}, "model.task", "from_2_way_softmax"),
     ("OPT298", _for_task("embed", "BertForSequenceClassification", labels=1), "model.task", 'task="rerank", or leave it out'),
     ("OPT298", _for_task("classify", "XLMRobertaModel"), "model.task", 'task="embed" or task="rerank", or leave it out'),
-    ("OPT298", _for_task("pool", "BertForSequenceClassification"), "model.task", 'task="classify", or leave it out'),
     ("OPT298", {**_of_architecture("Qwen3ForCausalLM"), "environment": {"SM_VLLM_CONVERT": "embed"}}, "environment.SM_VLLM_CONVERT", 'task="embed"'),
     ("OPT298", {**_of_architecture("Qwen3ForCausalLM"), "environment": {"SM_VLLM_RUNNER": "pooling"}}, "environment.SM_VLLM_RUNNER", 'task="embed"'),
     ("OPT298", {**_of_architecture("BertModel"), "environment": {"SM_VLLM_RUNNER": "generate"}}, "environment.SM_VLLM_RUNNER", "leave it out"),

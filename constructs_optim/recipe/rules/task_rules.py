@@ -17,6 +17,8 @@ from .registry import GUIDE, Finding, rule
 _POOLING = "https://docs.vllm.ai/en/latest/models/pooling_models/"
 _SCORING = "https://docs.vllm.ai/en/latest/models/pooling_models/scoring/"
 _TOKENS = "classifier_from_token"
+# Outputs for a purpose of the user's own: the score of a model with one class can be a reward.
+_OTHER = "pool"
 # AWS's own ways to serve what this library does not: developer guide, "Resources for using Hugging Face", and Amazon
 # SageMaker JumpStart's models for automatic speech recognition.
 _FOR_SPEECH = (
@@ -61,7 +63,7 @@ def _the_model_has_the_task(recipe: Recipe) -> Iterator[Finding]:
     if own == tasks.GENERATE:
         if task.convert == "classify" and not recipe.overrides.has_classes:
             yield _without_classes(recipe, reason)
-    elif task.name not in tasks.able(own):
+    elif task.name not in (*tasks.able(own), _OTHER):
         named_tasks = " or ".join(f'task="{name}"' for name in tasks.able(own))
         fix = f"{named_tasks}, or leave it out"
         classes = f" with {labels} classes" if own == "classify" and labels is not None else ""
