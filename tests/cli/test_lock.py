@@ -196,7 +196,7 @@ def test_a_choice_is_recorded_by_its_own_command(hub: ModelHub) -> None:
     assert f"Updated 0 of 1 entries in {LOCK_FILE}" in lock("--update", f"choices.{NAME}")
 
 
-@pytest.mark.parametrize("content", [b"[]", b"{", b'"a"'], ids=str)
+@pytest.mark.parametrize("content", [b"[]", b"{", b'"a"', b'{"hidden_size": 4096}'], ids=str)
 def test_a_configuration_that_is_not_a_models_ends_the_command_with_the_reason(hub: ModelHub, content: bytes) -> None:
     hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "config.json": content})
     result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])

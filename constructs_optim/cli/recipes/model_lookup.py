@@ -143,6 +143,9 @@ def _config(name: str, content: bytes) -> ModelConfig:
         config = ModelConfig.model_validate_json(content.removeprefix(codecs.BOM_UTF8), context=unread)
     except ValidationError as error:
         raise _not_a_model(name, error.errors()[0]["msg"]) from None
+    if not (config.model_type or config.auto_map):
+        # transformers, AutoConfig.from_pretrained; vLLM, HFConfigParser of transformers_utils/config.py.
+        raise _not_a_model(name, "it has no model_type, by which engines choose the code that reads it")
     if unread:
         fields = ", ".join(sorted(unread))
         say(f"Warning: {fields} in the {model_files.CONFIG} of {name} cannot be read, and counts as unknown", err=True)
