@@ -24,6 +24,8 @@ _CACHE = "kv_cache_dtype"
 # The least compute capability of GPUs with kernels for sparse latent attention (vLLM 0.30, supports_compute_capability
 # of v1/attention/backends/mla/*sparse*.py).
 _SPARSE = 9.0
+# vLLM 0.30, v1/attention/backends/fa_utils.py, get_flash_attn_version.
+_WITH_ALIBI, _HOPPER, _BLACKWELL = frozenset({"bloom"}), 9.0, 10.0
 # Settings with which the engine reads another configuration.
 _CHANGING = ("hf_overrides", "hf_config_path", "config_format")
 # Developer guide, "Resources for using Hugging Face with Amazon SageMaker AI".
@@ -164,6 +166,10 @@ def _the_data_type_is_supported(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(f"environment.{name}", chosen, "auto", reason)
 
 
+def _has_fp8_cache(recipe: Recipe) -> bool:
+    return (engine_setting(recipe, _CACHE) or "").startswith("fp8")
+
+
 @rule("OPT293", "https://docs.vllm.ai/en/latest/design/attention_backends/")
 def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
     """The GPUs run the model's attention: vLLM has kernels for sparse attention, and for a KV cache in FP8, only for
@@ -176,6 +182,13 @@ def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
     if row.sparse_attention and _is_older(instance, _SPARSE):
         reason = f"{engine} runs the sparse attention of {recipe.served_model.name}, only on GPUs of compute capability"
         yield Finding("instance_type", instance.name, _newer(instance, _SPARSE), f"{reason} {_SPARSE:g} or newer")
+    elif row.model_type in _WITH_ALIBI and instance.compute_capability == _HOPPER and _has_fp8_cache(recipe):
+        reason = (
+            f"{engine} runs the attention of {row.model_type} models (ALiBi) with FlashAttention 2 on GPUs of compute "
+            f"capability {_HOPPER:g}, which has no KV cache in FP8"
+        )
+        fix = f"a KV cache in 16 bits, or {_newer(instance, _BLACKWELL)}"
+        yield Finding("instance_type", instance.name, fix, reason)
     elif _is_older(instance, least) and (engine_setting(recipe, _CACHE) or "auto") == "auto":
         wider = "float16" if _is_older(instance, BFLOAT16) else "bfloat16"
         reason = (
