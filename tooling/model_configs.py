@@ -67,6 +67,17 @@ _NOT_BUILT_WITH = re.compile(
 # Lists with one item for each layer.
 _OF_LAYERS = ("layer_types", "layers_block_type", "mlp_layer_types", "num_attention_heads_per_layer", "indexer_types")
 _LONGEST_PERIOD = 8
+# The fields of columns of models.json.
+_OF_COLUMNS = {
+    "layers": "num_hidden_layers",
+    "attention_heads": "num_attention_heads",
+    "key_value_heads": "num_key_value_heads",
+    "head_dimension": "head_dim",
+    "hidden_size": "hidden_size",
+    "vocabulary_size": "vocab_size",
+    "tied_embeddings": "tie_word_embeddings",
+    "max_position": "max_position_embeddings",
+}
 _LAYER = re.compile(r"\.\d+(?=\.|\*|$)")
 _MODULES = ("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers")
 
@@ -150,10 +161,25 @@ def _by_hand(models: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
 
 def _of_jumpstart(maintained: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     found = {name: {"like": like, "config": {}} for name, like in maintained["jumpstart"].items()}
-    for architecture, names in maintained["architectures"].items():
-        for name in names:
-            found[name] = {"source": maintained["source_of_architectures"], "config": {"architectures": [architecture]}}
+    documents = json.loads((_CATALOG / "models.json").read_text(encoding="utf-8"))["models"]
+    rows = {row["model_id"]: row for row in documents}
+    for group in maintained["jumpstart_models"]:
+        config = {"architectures": [group["architecture"]], **group.get("config", {})}
+        source = "; ".join(filter(None, (group.get("source"), maintained["source_of_architectures"])))
+        for name in group["models"]:
+            sizes = _sizes(rows[name]) if "config" in group else {}
+            found[name] = {"source": source, "config": {**sizes, **config}}
     return found
+
+
+def _sizes(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of config.json that a row of models.json has, without those that follow from others."""
+    fields = {field: row[column] for column, field in _OF_COLUMNS.items() if column in row}
+    if row["key_value_heads"] == row["attention_heads"] or row["family"] == "Falcon":
+        del fields["num_key_value_heads"]
+    if row["head_dimension"] * row["attention_heads"] == row["hidden_size"]:
+        del fields["head_dim"]
+    return fields
 
 
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,11 +55,14 @@ MOST_LAYERS = 128
 # Without these fields, transformers or vLLM would build a model of other sizes, and without those of a model type or a
 # quantization, none: some of the catalog's copies come from model cards and the like, which do not have all fields.
 GEOMETRY = (
+    "model_type",
     "hidden_size",
     "vocab_size",
     "num_hidden_layers or layers_block_type",
     "intermediate_size or moe_intermediate_size or block_configs or hidden_dim",
 )
+# Models whose width of an MLP follows from the hidden size.
+FOURFOLD = frozenset({"bloom", "falcon", "gpt2"})
 OF_ARCHITECTURE = {
     "BailingMoeV2_5ForCausalLM": ("use_bias",),
     "BailingMoeV3ForCausalLM": ("no_kda_lora",),
@@ -97,12 +100,15 @@ def hosts() -> list[instances.InstanceRow]:
 
 def cases() -> Iterator[Case]:
     """Every model whose configuration the catalog has, with every technique, on every accelerator."""
-    for row in models.of_hugging_face().values():
+    for row in (*models.by_id().values(), *models.of_hugging_face().values()):
         config = model_configs.fields(row.model_id)
         if config is None or "architectures" not in config:
             continue
         needs_code = row.recipe is not None and row.recipe.needs_code
-        model = Model.huggingface(row.model_id, revision=COMMIT, allow_code=needs_code, token_secret_arn=SECRET)
+        if "/" in row.model_id:
+            model = Model.huggingface(row.model_id, revision=COMMIT, allow_code=needs_code, token_secret_arn=SECRET)
+        else:
+            model = Model.jumpstart(row.model_id, version="1.0.0", accept_eula=True)
         for title, techniques in STACKS.items():
             if row.weight_bits < 16 and any(each.kind == "quantization" for each in techniques):
                 continue
@@ -167,7 +173,10 @@ def lacking(config: Mapping[str, Any]) -> str | None:
         return "targets"
     parts = ((part, config[part]) for part in ("linear_attn_config", "vision_config") if part in config)
     found = {*config, *text, *(f"{part}.{name}" for part, inner in parts for name in inner)}
-    needed = [*GEOMETRY, *OF_ARCHITECTURE.get(config["architectures"][0], ())]
+    needed = [
+        *GEOMETRY[: 4 if config.get("model_type") in FOURFOLD else None],
+        *OF_ARCHITECTURE.get(config["architectures"][0], ()),
+    ]
     fields = [name for name in needed if not any(each in found for each in name.split(" or "))]
     method = quantized.get("quant_method", "modelopt")
     fields += [name for name in OF_QUANTIZATION.get(method, ()) if quantized and name not in quantized]
@@ -182,7 +191,7 @@ def reason_not_to_ask(case: Case) -> str | None:
     assert known is not None
     if case.recipe.engine != RELEASE:
         return f"served by another release than {RELEASE}"
-    if "OPT291" not in case.rules and not known.knows(config["model_type"]):
+    if "OPT291" not in case.rules and "model_type" in config and not known.knows(config["model_type"]):
         return "read by code in the model's repository"
     return "without all fields in the catalog's copy of config.json" if lacking(config) is not None else None
 

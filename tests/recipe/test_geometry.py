@@ -29,10 +29,80 @@ LLAMA = {
     "vocab_size": 128_256,
 }
 QWEN = "Qwen/Qwen3-Next-80B-A3B-Instruct"
+# Configurations with older names of fields, and the layers, heads of keys and values, hidden size, words, and width of
+# an MLP or an expert that they have.
+OLDER: list[tuple[dict[str, Any], tuple[int, ...]]] = [
+    (
+        {"model_type": "gpt2", "n_layer": 12, "n_head": 12, "n_embd": 768, "vocab_size": 50_257},
+        (12, 12, 768, 50_257, 3072),
+    ),
+    (
+        {
+            "model_type": "gpt_bigcode",
+            "n_layer": 40,
+            "n_head": 48,
+            "n_embd": 6144,
+            "n_inner": 24_576,
+            "multi_query": True,
+        },
+        (40, 1, 6144, 0, 24_576),
+    ),
+    (
+        {
+            "model_type": "mpt",
+            "n_layers": 48,
+            "n_heads": 64,
+            "d_model": 7168,
+            "attn_config": {"attn_type": "multihead"},
+        },
+        (48, 64, 7168, 0, 28_672),
+    ),
+    (
+        {
+            "model_type": "dbrx",
+            "n_layers": 40,
+            "n_heads": 48,
+            "d_model": 6144,
+            "vocab_size": 100_352,
+            "attn_config": {"kv_n_heads": 8},
+            "ffn_config": {"ffn_hidden_size": 10_752, "moe_num_experts": 16, "moe_top_k": 4},
+        },
+        (40, 8, 6144, 100_352, 10_752),
+    ),
+    (
+        {
+            "model_type": "chatglm",
+            "num_layers": 40,
+            "num_attention_heads": 32,
+            "multi_query_group_num": 2,
+            "kv_channels": 128,
+            "hidden_size": 4096,
+            "ffn_hidden_size": 13_696,
+            "padded_vocab_size": 151_552,
+        },
+        (40, 2, 4096, 151_552, 13_696),
+    ),
+    (
+        {"model_type": "opt", "num_hidden_layers": 24, "num_attention_heads": 32, "hidden_size": 2048, "ffn_dim": 8192},
+        (24, 32, 2048, 0, 8192),
+    ),
+    (
+        {"model_type": "bloom", "n_layer": 30, "num_attention_heads": 32, "hidden_size": 4096, "vocab_size": 250_880},
+        (30, 32, 4096, 250_880, 16_384),
+    ),
+]
 
 
 def columns(config: dict[str, Any]) -> dict[str, Any]:
     return ModelConfig.model_validate(config).columns
+
+
+@pytest.mark.parametrize(("config", "expected"), OLDER, ids=[config["model_type"] for config, _ in OLDER])
+def test_older_names_of_fields_are_read(config: dict[str, Any], expected: tuple[int, ...]) -> None:
+    found = columns(config)
+    width = found["splits"].get("experts", found["splits"].get("mlp")).width
+    of_model = (found[name] for name in ("layers", "key_value_heads", "hidden_size"))
+    assert (*of_model, found.get("vocabulary_size", 0), width) == expected
 
 
 def test_a_configuration_has_the_columns_of_a_model() -> None:

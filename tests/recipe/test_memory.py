@@ -192,7 +192,7 @@ def test_a_context_length_that_does_not_fit_is_shortened_with_a_warning(
 
 
 def test_a_context_length_that_fits_is_the_models_own() -> None:
-    for arguments, length in ((recipe(), None), (recipe(model=of("meta-textgeneration-llama-3-1-8b")), "131072")):
+    for arguments, length in ((recipe(), "8192"), (recipe(model=of("meta-textgeneration-llama-3-1-8b")), "131072")):
         result = plan(Recipe(**arguments))
         assert result.container.environment.get(MAX_MODEL_LEN) == length
         assert not [each for each in result.warnings if each.id.endswith("OPT053")]

@@ -47,6 +47,7 @@ _LOCK = re.compile(r"`constructs-optim lock --model (\S+)`")
 _VALUE = r"(?P<quote>['\"]?)(?P<value>[\w:/.*-]*[\w/*])(?P=quote)"
 _SUCH_AS = re.compile(rf"\bsuch as {_VALUE}(?: or (\S+))?")
 _SMALLEST = re.compile(r"^(?:(?P<partition>mig-\S+) of )?(?P<type>ml\.\S+), the smallest type that fits$")
+_LAST_TYPE = re.compile(r"(?:^|, or )(ml\.\w+\.\w+)$")
 _RANGE = re.compile(
     r"^(?:at most )?(?P<least>\d+)(?: to (?P<most>\d+))?(?: or (?:less|more)\b| characters| seconds| variables|$|;)"
 )
@@ -80,7 +81,7 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT037", "server"): ("a server: ",),
     ("OPT040", "techniques[1]"): ("either compilation or speculative decoding",),
     ("OPT048", "jobs.capacity_reservation.arn"): ("a training plan in us-east-1",),
-    ("OPT054", "instance_type"): ("a tensor parallel degree of 1", "an instance type with 1 or 2 GPUs"),
+    ("OPT054", "instance_type"): ("an instance type with 1 or 2 GPUs",),
     ("OPT058", "server.adapters"): ("Server.vllm(adapters=...) or Server.lmi(adapters=...)",),
     ("OPT060", "techniques[0]"): ("Model.jumpstart(...), or SpeculativeDecoding.custom_draft(...)",),
     ("OPT064", "techniques[0].accept_eula"): ("read its license, then accept it",),
@@ -197,6 +198,8 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
             yield fix, {**given, "partition": found["partition"], "instance_type": found["type"]}
         else:
             yield fix, at(path, found["type"])
+    if path == ["instance_type"] and (found := _LAST_TYPE.search(fix)):
+        yield found[1], at(path, found[1])
     if found := _LEFT_OUT.search(fix):
         place = path if found["name"] is None or found["name"] == path[-1] else [found["name"]]
         yield found[0], at(place, None) if place != ["server"] else {k: v for k, v in given.items() if k != "server"}
@@ -233,6 +236,9 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
             yield value.name, at(path, with_commit(value)) if " alone" not in fix else {**given, "techniques": [value]}
         elif isinstance(value, Technique) and fix.startswith("techniques="):
             yield value.name, {**given, "techniques": [value]}
+        elif isinstance(value, Technique) and path == ["instance_type"]:
+            instead = [value if each.kind == value.kind else each for each in given["techniques"]]
+            yield value.name, {**given, "techniques": instead}
         elif isinstance(value, Technique) and fix.startswith("add "):
             yield value.name, {**given, "techniques": [*given["techniques"], value]}
     if (found := _SUCH_AS.search(fix)) and not (violation.location == "model" or "${" in str(violation.value)):

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any, cast
 
-from pydantic import AliasChoices, BaseModel, Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+)
 from pydantic import field_validator as checked
 
 # Far beyond any model's, and small enough that the work for each number and each layer is.
@@ -28,6 +36,14 @@ _OfLayers = Field(max_length=_MOST_LAYERS)
 # sums with published sizes.
 _SUMMED = frozenset(
     {"deepseek_v3", "gpt_oss", "kimi_k2", "llama", "minimax_m2", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}
+)
+# Models whose MLPs are four times as wide as their layers, unless the file says otherwise (transformers,
+# modeling_bloom.py, and the configuration classes of the others).
+_FOURFOLD = frozenset(
+    {
+        *("RefinedWeb", "RefinedWebModel", "bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gptj"),
+        "mpt",
+    }
 )
 # What a layer keeps of a request: all tokens, a window of tokens, a state of fixed size, or nothing.
 _ALL, _WINDOW, _STATE, _NOTHING = "full_attention", "sliding_attention", "linear_attention", "none"
@@ -93,27 +109,51 @@ class Geometry(ConfigPart):
     """
 
     model_type: Name = ""
-    num_hidden_layers: _Layers = None
-    # Whisper has its own names (transformers, attribute_map of configuration_whisper.py).
+    # Older models have names of their own (transformers, attribute_map of their configuration classes; vLLM,
+    # transformers_utils/configs/chatglm.py and mpt.py).
+    num_hidden_layers: _Layers = Field(
+        default=None, validation_alias=AliasChoices("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+    )
     num_attention_heads: Whole = Field(
-        default=None, validation_alias=AliasChoices("num_attention_heads", "encoder_attention_heads")
+        default=None,
+        validation_alias=AliasChoices(
+            "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads"
+        ),
     )
     num_key_value_heads: Whole = Field(
-        default=None, validation_alias=AliasChoices("num_key_value_heads", "num_kv_heads")
+        default=None,
+        validation_alias=AliasChoices(
+            "num_key_value_heads",
+            "num_kv_heads",
+            "n_head_kv",
+            "multi_query_group_num",
+            AliasPath("attn_config", "kv_n_heads"),
+        ),
     )
     # Falcon has one head of keys and values, except in its newer architecture.
     multi_query: bool = False
     new_decoder_architecture: bool = False
-    head_dim: Whole = None
-    hidden_size: Whole = None
-    vocab_size: Whole = None
+    head_dim: Whole = Field(default=None, validation_alias=AliasChoices("head_dim", "kv_channels"))
+    hidden_size: Whole = Field(default=None, validation_alias=AliasChoices("hidden_size", "n_embd", "d_model"))
+    vocab_size: Whole = Field(default=None, validation_alias=AliasChoices("vocab_size", "padded_vocab_size"))
     tie_word_embeddings: bool = False
     # MLPs, and mixtures of experts, whose first layers may be dense.
-    intermediate_size: Whole = None
+    intermediate_size: Whole = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", AliasPath("ffn_config", "ffn_hidden_size")
+        ),
+    )
     moe_intermediate_size: Whole = None
     experts: Whole = Field(
         default=None,
-        validation_alias=AliasChoices("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
+        validation_alias=AliasChoices(
+            "num_experts",
+            "num_local_experts",
+            "n_routed_experts",
+            "moe_num_experts",
+            AliasPath("ffn_config", "moe_num_experts"),
+        ),
     )
     n_shared_experts: Whole = Field(
         default=None, validation_alias=AliasChoices("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
@@ -216,6 +256,13 @@ class Geometry(ConfigPart):
         attention = [block.attention for block in self.block_configs if not block.attention.no_op]
         sizes = [each.n_heads_in_group for each in attention if each.n_heads_in_group]
         return sizes if len(sizes) == len(attention) else []
+
+    @property
+    def mlp_width(self) -> int | None:
+        """The width of an MLP."""
+        if self.intermediate_size is None and self.model_type in _FOURFOLD and self.hidden_size is not None:
+            return 4 * self.hidden_size
+        return self.intermediate_size
 
     @property
     def head_dimension(self) -> int | None:

@@ -143,10 +143,8 @@ class Misfit(NamedTuple):
             return f"{self.number} {self.what} cannot be spread evenly over {degree} accelerators"
         if self.unit == 1:
             return f"{self.what} is {self.number}, which {degree} accelerators cannot split evenly"
-        return (
-            f"{self.what} is {self.number}, of which each of {degree} accelerators would hold "
-            f"{self.number / degree:g}, not a multiple of the {self.unit} weights that share a scale"
-        )
+        part = f", of which each of {degree} accelerators would hold {self.number / degree:g}" if degree > 1 else ""
+        return f"{self.what} is {self.number}{part}, not a multiple of the {self.unit} weights that share a scale"
 
 
 def ignored_modules(names: tuple[str, ...]) -> tuple[Module, ...]:
@@ -191,7 +189,7 @@ def _split(heads: int | None = None, groups: int | None = None, width: int | Non
 def _dense_width(model: Geometry) -> int | None:
     """Return the width of the layers without a choice of experts; None if there are none."""
     if not model.experts:
-        return model.intermediate_size
+        return model.mlp_width
     is_dense = model.first_k_dense_replace or model.mlp_only_layers or (model.sparse_step or 1) > 1
     if model.dense_intermediate_size is None and not is_dense:
         return None

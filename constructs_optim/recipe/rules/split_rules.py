@@ -38,21 +38,20 @@ def _layers_are_split_evenly(recipe: Recipe) -> Iterator[Finding]:
 
 def _degrees(recipe: Recipe) -> Iterator[str]:
     """Yield the tensor parallel degrees that split the layers, if a technique of the recipe can set one."""
-    instance = recipe.instance
-    assert instance is not None  # noqa: S101 - there is a misfit
-    units = instance.parallel_units
-    possible = [
-        str(n) for n in range(1, units + 1) if units % n == 0 and _holds(recipe, n) and not misfits_of(recipe, n)
-    ]
+    possible = [str(degree) for degree in _held(recipe) if not misfits_of(recipe, degree)]
     if recipe.located_techniques and possible:
         yield f"a tensor parallel degree of {' or '.join(possible)} (tensor_parallel_degree=)"
 
 
-def _holds(recipe: Recipe, degree: int) -> bool:
-    memory = estimate(recipe)
-    if memory is None or recipe.tensor_parallel_degree is None:
-        return True
-    return memory.fixed_gb <= memory.available_gb * degree / recipe.tensor_parallel_degree
+def _held(recipe: Recipe) -> list[int]:
+    """Return the degrees that divide the accelerators of the instance type, and whose accelerators hold the weights."""
+    instance, memory, planned = recipe.instance, estimate(recipe), recipe.tensor_parallel_degree
+    assert instance is not None  # noqa: S101 - there is a misfit
+    units = instance.parallel_units
+    degrees = [degree for degree in range(1, units + 1) if units % degree == 0]
+    if memory is None or planned is None:
+        return degrees
+    return [degree for degree in degrees if memory.fixed_gb <= memory.available_gb * degree / planned]
 
 
 def _variants(recipe: Recipe) -> Iterator[str]:
@@ -63,20 +62,26 @@ def _variants(recipe: Recipe) -> Iterator[str]:
         made = technique.quantization
         if made is None or technique.ready_made is not None:
             continue
-        for other in _quantizations(technique):
-            changed = replace(recipe, techniques=[*recipe.techniques[:index], other, *recipe.techniques[index + 1 :]])
-            if recipe.runs_on(other, instance) and not misfits_of(changed):
-                yield _written(other)
-                return
+        # At the planned degree, or else at the highest other one.
+        for degree in (technique.tensor_parallel_degree, *reversed(_held(recipe))):
+            for other in _quantizations(technique):
+                chosen = other.model_copy(update={"tensor_parallel_degree": degree})
+                techniques = [*recipe.techniques[:index], chosen, *recipe.techniques[index + 1 :]]
+                if recipe.runs_on(other, instance) and not misfits_of(replace(recipe, techniques=techniques)):
+                    yield _written(chosen, technique)
+                    return
 
 
 def _quantizations(technique: Technique) -> Iterator[Technique]:
     """Yield smaller groups, and then a scale for each output."""
     if isinstance(technique, AwqQuantization):
         yield from (technique.model_copy(update={"group_size": size}) for size in (64, 32))
-    yield Fp8DynamicQuantization(tensor_parallel_degree=technique.tensor_parallel_degree)
+    yield Fp8DynamicQuantization()
 
 
-def _written(technique: Technique) -> str:
-    size = f"group_size={technique.group_size}" if isinstance(technique, AwqQuantization) else ""
-    return f"{technique.display_name()}({size})"
+def _written(chosen: Technique, instead: Technique) -> str:
+    """Return a technique in Python, with what differs from the one that it replaces."""
+    arguments = [f"group_size={chosen.group_size}"] if isinstance(chosen, AwqQuantization) else []
+    if chosen.tensor_parallel_degree != instead.tensor_parallel_degree:
+        arguments.append(f"tensor_parallel_degree={chosen.tensor_parallel_degree}")
+    return f"{chosen.display_name()}({', '.join(arguments)})"
