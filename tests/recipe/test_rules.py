@@ -956,7 +956,7 @@ ADVISED: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT051", {"instance_type": "ml.g5.24xlarge", "environment": {"SM_VLLM_MAX_NUM_SEQS": "64"}}, "instance_type", "64 requests"),
     ("OPT051", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", version="1.0.0", accept_eula=True), "techniques": [], "instance_type": "ml.p5.48xlarge", "environment": {"SM_VLLM_MAX_NUM_SEQS": "100000", "SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}}, "instance_type", "need more than the usable 618 GB, so requests wait for each other or fail. Plan for fewer or shorter requests"),
     ("OPT053", {"server": Server.sglang(context_length=131_072), **_LLAMA_31, "techniques": [], "instance_type": "ml.g5.xlarge"}, "server.context_length", "SGLang starts, but rejects"),
-    ("OPT057", {"model": _hub("ibm-granite/granite-3.2-2b-instruct"), "environment": {"SM_VLLM_MAX_MODEL_LEN": "262144"}, **_IN_4_BITS}, "environment.SM_VLLM_MAX_MODEL_LEN", "SM_VLLM_HF_OVERRIDES"),
+    ("OPT057", {"model": _hub("LiquidAI/LFM2.5-230M"), "techniques": [], "instance_type": "ml.g6.xlarge", "environment": {"SM_VLLM_MAX_MODEL_LEN": "262144"}}, "environment.SM_VLLM_MAX_MODEL_LEN", "SM_VLLM_HF_OVERRIDES"),
     ("OPT066", {"techniques": [_EAGLE], "environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}, **_LLAMA_31}, "environment.SM_VLLM_MAX_MODEL_LEN", "Longer requests"),
     ("OPT070", {"techniques": [SpeculativeDecoding.mtp()], "server": Server.vllm(), **_LLAMA_31}, "techniques[0]", "num_nextn_predict_layers"),
     ("OPT070", {"techniques": [_EAGLE], "server": Server.sglang(), **_LLAMA_31}, "techniques[0]", "AWS does not document"),
