@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -88,6 +88,7 @@ def main() -> None:
     maintained = tomllib.loads(_MAINTAINED.read_text(encoding="utf-8"))
     entries = dict(_of_wheel(wheel)) | dict(_of_clones(clones, maintained)) | _by_hand(maintained["models"])
     entries |= _of_jumpstart(maintained)
+    entries |= _of_checkpoints(entries, maintained["quantizations"].values())
     cataloged = dict.fromkeys(_cataloged())
     used = set(_with_references(entries, [name for name in cataloged if name in entries]))
     lines = ",\n".join(
@@ -169,6 +170,17 @@ def _of_jumpstart(maintained: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         for name in group["models"]:
             sizes = _sizes(rows[name]) if "config" in group else {}
             found[name] = {"source": source, "config": {**sizes, **config}}
+    return found
+
+
+def _of_checkpoints(
+    entries: Mapping[str, Mapping[str, Any]], quantizations: Iterable[Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for each in quantizations:
+        config = each.get("config") or entries[each["of"]]["config"]["quantization_config"]
+        for name, base in each["checkpoints"].items():
+            found[name] = {"like": base, "source": each["source"], "config": {"quantization_config": config}}
     return found
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ PYTHON = CHECKOUT / ".venv-engine" / "bin" / "python"
 PROGRAM = Path(__file__).with_name("models_built_by_vllm.py")
 # A process grows with the models that it has built.
 MOST_AT_ONCE = 500
+_PROCESSES = 2
 
 
 class Question(NamedTuple):
@@ -45,7 +47,9 @@ def refusals(questions: Iterable[Question]) -> dict[Question, str]:
         for asked in of_capability.values()
         for first in range(0, len(asked), MOST_AT_ONCE)
     )
-    return {asked: reason for part in parts for asked, reason in _refusals(part)}
+    # Threads that wait for the processes; each needs a core and up to 4 GB.
+    with ThreadPoolExecutor(_PROCESSES) as waiting:
+        return {asked: reason for found in waiting.map(_refusals, parts) for asked, reason in found}
 
 
 def _refusals(questions: list[Question]) -> Iterable[tuple[Question, str]]:

@@ -207,8 +207,8 @@ def reason_of_refusal(case: Case) -> str | None:
     return None
 
 
-# It takes half an hour on a core of its own.
-@pytest.mark.timeout(7200)
+# It takes about an hour on two cores of its own.
+@pytest.mark.timeout(14_400)
 def test_vllm_builds_what_is_planned_and_refuses_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     every = [(case, reason_not_to_ask(case)) for case in cases()]
     questions = [(case, asked(case)) for case, reason in every if reason is None]

@@ -94,9 +94,9 @@ def test_a_checkpoint_has_its_own_quantization_and_the_architecture_of_its_model
     names = ("Qwen/Qwen3-32B-FP8", "nvidia/Kimi-K2.6-NVFP4")
     assert [made.method for name in names if (made := rows[name].quantization) is not None] == ["fp8", "modelopt_fp4"]
     # Nobody has copied its configuration.
-    published = rows["Qwen/Qwen3-32B-AWQ"]
-    assert (published.quantization, published.architectures) == (None, ("Qwen3ForCausalLM",))
-    assert published.parameters_billion == rows["Qwen/Qwen3-32B"].parameters_billion
+    published = rows["Qwen/Qwen2.5-VL-7B-Instruct-AWQ"]
+    assert (published.quantization, published.architectures) == (None, ("Qwen2_5_VLForConditionalGeneration",))
+    assert published.parameters_billion == rows["Qwen/Qwen2.5-VL-7B-Instruct"].parameters_billion
 
 
 def test_a_checkpoint_of_another_size_has_the_size_of_its_own_configuration() -> None:
