@@ -813,6 +813,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT299", {**_for_task("embed", "Qwen3ForCausalLM"), "techniques": [KvCache.fp8()]}, "techniques[0]", "leave it out"),
     ("OPT299", {**_of_architecture("BertModel"), "techniques": [SpeculativeDecoding.ngram()]}, "techniques[0]", "this model generates none"),
     ("OPT290", _of_method("eetq"), "model", "in 16 bits, FP8, or AWQ"),
+    ("OPT290", _of_method("intel/auto-round"), "model", "quantized with intel/auto-round"),
     ("OPT290", {**_of_method("qoq"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load the weights of acme/mine"),
     ("OPT290", _of_method("fbgemm_fp8"), "model", 'environment={"SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}'),
     ("OPT290", {**_of_method("mxfp8"), "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "only on GPUs of compute capability 8 or newer"),

@@ -123,6 +123,10 @@ def test_an_engine_that_divides_blocks_of_experts_splits_them_further() -> None:
         ("model.layers.0.self_attn", ()),
         ("re:.*mlp.shared_experts.*", ("shared_expert",)),
         ("re:.*mlp.experts.*", ("experts",)),
+        ("mlp", ("mlp",)),
+        ("re:.*mlp\\.(gate|up|gate_up|down)_proj.*", ("mlp",)),
+        ("model.layers.*.mlp.gate", ()),
+        ("re:.*mlp.up_proj", ()),
         ("re:.*(linear_attn|mamba|conv).*", ("linear_attn",)),
     ],
 )
@@ -211,6 +215,10 @@ def test_a_misfit_says_what_cannot_be_split(misfit: Misfit, reason: str) -> None
             {"bits": 8, "block_size": (128, 128)},
         ),
         ({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}}, NVFP4),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}, NVFP4),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, {"method": "modelopt", "bits": 8}),
+        ({"quant_method": "modelopt", "quantization": {"quant_algo": "MXFP8"}}, {"method": "modelopt_mxfp8"}),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, {"method": "modelopt_mixed"}),
     ],
 )
 def test_a_configuration_tells_how_weights_are_quantized(

@@ -29,7 +29,9 @@ MOST_ARCHITECTURES = 8
 # Some models have a list with one number per layer instead; their sizes are not derived.
 Whole = Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] | None
 Name = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_.-]+$")]
-"""A name of an architecture or a method."""
+"""A name of an architecture or a type of models."""
+Method = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_./-]+$")]
+"""A name of a method of quantization."""
 _Layers = Annotated[int, Field(strict=True, ge=0, le=_MOST_LAYERS)] | None
 _OfLayers = Field(max_length=_MOST_LAYERS)
 # Architectures that consist of the modules in ``Geometry.modules``: tests/recipe/test_geometry.py compares their
@@ -204,6 +206,9 @@ class Geometry(ConfigPart):
     # A further input of every layer (vLLM, models/gemma4.py), and gates of attention's outputs (models/laguna.py).
     hidden_size_per_layer_input: Whole = None
     gating: bool | str = True
+    # Kimi Delta Attention: in Ling 3, its heads are as many as those of attention (vLLM, models/bailing_moe_v3.py).
+    delta_heads: Whole = Field(default=None, validation_alias=AliasPath("linear_attn_config", "num_heads"))
+    no_kda_lora: bool | None = None
     # Layers that differ from each other.
     block_configs: Annotated[tuple[_Block, ...], _OfLayers] = ()
     # Multi-head latent attention.
@@ -276,9 +281,10 @@ class Geometry(ConfigPart):
         return self.index_head_dim is not None
 
     @property
-    def has_head_gates(self) -> bool:
-        """Whether every attention head has a gate of its own."""
-        return self.model_type == "laguna" and self.gating in (True, "per-head")
+    def gates(self) -> int | None:
+        """The number of attention heads, or of heads of delta attention, if each has a gate of its own."""
+        is_gated = self.model_type == "laguna" and self.gating in (True, "per-head")
+        return self.delta_heads or (self.num_attention_heads if is_gated or self.no_kda_lora is not None else None)
 
     @property
     def full_attention_layers(self) -> int | None:

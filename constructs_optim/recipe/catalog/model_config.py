@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, AliasPath, Field
 
-from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
+from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Method, Name, Whole
 from .splits import StoredQuantization, ignored_modules, splits
 
 _HALF, _WHOLE, _MOST_BITS = 16, 32, 64
@@ -31,6 +31,8 @@ _PRECISIONS = {
 }
 _INTEGERS = frozenset({"awq", "gptq"})
 _OF_GROUPS = "compressed-tensors"
+# Methods by parts of the names of ModelOpt's algorithms.
+_OF_ALGORITHMS = {"MIXED_PRECISION": "modelopt_mixed", "MXFP8": "modelopt_mxfp8", "FP4": "modelopt_fp4"}
 # Methods with formats of their own, which are named after the method.
 _OWN_FORMATS = frozenset({"bitsandbytes", "eetq", "hqq", "quark", "torchao"})
 # Bits per weight in the names of torchao's configurations (Int8DynamicActivationInt4WeightConfig, int4_weight_only) and
@@ -84,7 +86,7 @@ class _Group(ConfigPart):
 
 
 class _Quantization(ConfigPart):
-    quant_method: Name = ""
+    quant_method: Method = ""
     quant_algo: str = Field(
         default="", validation_alias=AliasChoices("quant_algo", AliasPath("quantization", "quant_algo"))
     )
@@ -163,10 +165,12 @@ class _Quantization(ConfigPart):
     def method(self) -> str | None:
         """The name under which engines have the method; None if the configuration names none.
 
-        Source: vLLM, ``_normalize_quantization_config`` of ``transformers_utils/model_arch_config_convertor.py``.
+        Source: vLLM, ``_normalize_quantization_config`` of ``transformers_utils/model_arch_config_convertor.py``, and
+        ``override_quantization_method`` of ``quantization/modelopt.py``.
         """
-        if self.producer == "modelopt" and self.quant_algo and (self.quant_method or self.inner_algo):
-            return "modelopt_fp4" if self.quant_algo.upper() == "NVFP4" else "modelopt"
+        is_of_modelopt = self.producer == "modelopt" and bool(self.quant_method or self.inner_algo)
+        if self.quant_algo and (is_of_modelopt or self.quant_method.lower().startswith("modelopt")):
+            return next((name for part, name in _OF_ALGORITHMS.items() if part in self.quant_algo.upper()), "modelopt")
         return self.quant_method.lower().replace("compressed_tensors", "compressed-tensors") or None
 
     def stored_bits(self, module: str, bits: int) -> float:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from .geometry import MOST, Geometry, Name
+from .geometry import MOST, Geometry, Method
 
 Layer = Literal[
     "hidden",
@@ -30,11 +30,12 @@ Layer = Literal[
     "layer_inputs",
 ]
 """A kind of layer, or a part of it that is split by its own number of heads; ``hidden`` is never split."""
-Module = Literal["self_attn", "experts", "shared_expert", "linear_attn"]
+Module = Literal["self_attn", "mlp", "experts", "shared_expert", "linear_attn"]
 """The name of a kind of module in lists of modules that are not quantized."""
 _MODULES: Mapping[Layer, Module] = {
     "attention": "self_attn",
     "key_value": "self_attn",
+    "mlp": "mlp",
     "experts": "experts",
     "shared_experts": "shared_expert",
     "linear_attention": "linear_attn",
@@ -42,6 +43,7 @@ _MODULES: Mapping[Layer, Module] = {
 # A name covers a module if it is not that of a part of it, other than the last matrix.
 _COVERING: Mapping[Module, str] = {
     "self_attn": r"self_attn(?:\W*$|.*o_proj)",
+    "mlp": r"mlp(?!.*expert)(?:\W*$|.*down\)?_proj)",
     "experts": r"(?<!shared_)experts(?:\W|$)",
     "shared_expert": r"shared_experts?(?:\W|$)",
     "linear_attn": r"linear_attn(?:\W*$|\||.*out_proj)",
@@ -99,7 +101,7 @@ class StoredQuantization(BaseModel, frozen=True, extra="forbid"):
     are kinds of modules that are not quantized.
     """
 
-    method: Name
+    method: Method
     bits: Annotated[int, Field(ge=1, le=64)] | None = None
     group_size: _Width | None = None
     block_size: tuple[_Width, _Width] | None = None
@@ -175,7 +177,7 @@ def splits(model: Geometry) -> dict[Layer, Split]:
         ),
         "linear_attention_keys": _split(model.linear_num_key_heads),
         "linear_attention": _split(linear, width=(linear or 0) * (value or 0)),
-        "attention_gates": _split(width=heads if model.has_head_gates else None),
+        "attention_gates": _split(width=model.gates),
         "layer_inputs": _split(width=(model.hidden_size_per_layer_input or 0) * (model.num_hidden_layers or 0)),
     }
     return {name: split for name, split in found.items() if split != Split()}
