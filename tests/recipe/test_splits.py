@@ -91,6 +91,9 @@ NEMOTRON_H = {
             BLOCKS,
             [1, 2, 4, 8, 16, 32],
         ),
+        ({**llama(4096, 16_384, 32, 32), "no_kda_lora": True}, BLOCKS, [1]),
+        ({**llama(4096, 16_384, 32, 32), "linear_attn_config": {"num_heads": 32}}, BLOCKS, []),
+        ({**llama(4096, 16_384, 32, 32), "linear_attn_config": {"num_heads": 32}}, None, [1, 2, 4, 8, 16, 32]),
         ({**llama(4096, 16_384, 32, 32), "hidden_size_per_layer_input": 256, "num_hidden_layers": 35}, BLOCKS, [1, 2]),
         # Outputs of keys are in no groups; neither blocks nor groups of other methods divide the hidden size.
         ({**llama(2048, 8192, 32, 8), "head_dim": 64}, COMPRESSED, [1, 2, 4, 8, 16]),

@@ -206,7 +206,7 @@ class Geometry(ConfigPart):
     # A further input of every layer (vLLM, models/gemma4.py), and gates of attention's outputs (models/laguna.py).
     hidden_size_per_layer_input: Whole = None
     gating: bool | str = True
-    # Kimi Delta Attention: in Ling 3, its heads are as many as those of attention (vLLM, models/bailing_moe_v3.py).
+    # Heads of Kimi Delta Attention; in Ling 3, as many as those of attention (vLLM, models/bailing_moe_v3.py).
     delta_heads: Whole = Field(default=None, validation_alias=AliasPath("linear_attn_config", "num_heads"))
     no_kda_lora: bool | None = None
     # Layers that differ from each other.
@@ -282,9 +282,9 @@ class Geometry(ConfigPart):
 
     @property
     def gates(self) -> int | None:
-        """The number of attention heads, or of heads of delta attention, if each has a gate of its own."""
+        """The number of attention heads, if each has a gate of its own."""
         is_gated = self.model_type == "laguna" and self.gating in (True, "per-head")
-        return self.delta_heads or (self.num_attention_heads if is_gated or self.no_kda_lora is not None else None)
+        return self.num_attention_heads if is_gated or self.no_kda_lora is not None else None
 
     @property
     def full_attention_layers(self) -> int | None:

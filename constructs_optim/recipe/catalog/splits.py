@@ -27,6 +27,7 @@ Layer = Literal[
     "linear_attention_keys",
     "linear_attention",
     "attention_gates",
+    "delta_gates",
     "layer_inputs",
 ]
 """A kind of layer, or a part of it that is split by its own number of heads; ``hidden`` is never split."""
@@ -67,10 +68,14 @@ _WIDTHS: Mapping[Layer, str] = {
     "linear_attention": "the width of linear attention",
     "state_space": "the number of state-space heads, each with an output of its own",
     "attention_gates": "the number of attention heads, each with a gate of its own",
+    "delta_gates": "the number of heads of delta attention, each with a gate of its own",
     "layer_inputs": "the width of the inputs of all layers",
 }
 # Widths of outputs alone. Groups of weights are of the inputs; blocks are also of the outputs, if these are split.
-_OUTPUTS = frozenset[Layer]({"state_space", "attention_gates", "layer_inputs"})
+_OUTPUTS = frozenset[Layer]({"state_space", "attention_gates", "delta_gates", "layer_inputs"})
+# Outputs of a matrix that the engine makes of several, of which each must consist of whole blocks even if nothing is
+# split (vLLM, in_proj_qkvgfab of models/kimi_k3/nvidia/kda.py, and validate_fp8_block_shape).
+_MERGED = frozenset[Layer]({"delta_gates"})
 # If there are more accelerators than heads of keys and values, several accelerators hold copies of the same head.
 _COPIED = frozenset[Layer]({"key_value", "global_key_value"})
 _COMPRESSED, _FP8, _GROUPED = "compressed-tensors", "fp8", frozenset({"awq", "gptq"})
@@ -178,6 +183,7 @@ def splits(model: Geometry) -> dict[Layer, Split]:
         "linear_attention_keys": _split(model.linear_num_key_heads),
         "linear_attention": _split(linear, width=(linear or 0) * (value or 0)),
         "attention_gates": _split(width=model.gates),
+        "delta_gates": _split(width=model.delta_heads),
         "layer_inputs": _split(width=(model.hidden_size_per_layer_input or 0) * (model.num_hidden_layers or 0)),
     }
     return {name: split for name, split in found.items() if split != Split()}
@@ -224,7 +230,7 @@ def misfits(
         if groups > 1 and groups % degree:
             yield Misfit(groups, _GROUPS)
         unit = weights.unit(name, refined=refined) if weights is not None else 1
-        if name in _OUTPUTS and degree == 1:
+        if name in _OUTPUTS - _MERGED and degree == 1:
             continue
         holders = 1 if name == "hidden" else min(degree, heads) if name in _COPIED else degree
         if split.width is not None and split.width % (holders * unit):
