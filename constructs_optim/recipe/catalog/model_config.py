@@ -7,13 +7,13 @@ Sources: transformers, ``configuration_utils.py`` and ``utils/quantization_confi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, AliasPath, Field
 
 from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Method, Name, Whole
-from .splits import StoredQuantization, ignored_modules, splits
+from .splits import MOST_SCHEMES, SCHEME, StoredQuantization, ignored_modules, splits
 
 _HALF, _WHOLE, _MOST_BITS = 16, 32, 64
 _DEFAULT_LABELS = 2
@@ -31,7 +31,8 @@ _PRECISIONS = {
 }
 _INTEGERS = frozenset({"awq", "gptq"})
 _OF_GROUPS = "compressed-tensors"
-# Methods by parts of the names of ModelOpt's algorithms.
+# ModelOpt: the blocks of algorithms, and methods by parts of the names of algorithms (vLLM, quantization/modelopt.py).
+_BLOCKS = {"FP8_PB_WO": (128, 128)}
 _OF_ALGORITHMS = {"MIXED_PRECISION": "modelopt_mixed", "MXFP8": "modelopt_mxfp8", "FP4": "modelopt_fp4"}
 # Methods with formats of their own, which are named after the method.
 _OWN_FORMATS = frozenset({"bitsandbytes", "eetq", "hqq", "quark", "torchao"})
@@ -64,12 +65,23 @@ _ORDERED = frozenset({"group", "dynamic"})
 
 
 class _Weights(ConfigPart):
+    """How compressed-tensors quantizes weights or activations."""
+
     num_bits: Whole = None
     type: str | None = None
+    strategy: str | None = None
     group_size: Whole = None
     symmetric: bool | None = None
+    dynamic: bool | str = False
     block_structure: _Block | None = None
     actorder: str | None = None
+
+    @property
+    def scheme(self) -> str:
+        """The kind of numbers and what shares a scale, without the size of a group."""
+        asymmetric = "asymmetric" if self.symmetric is False else None
+        when = {True: "dynamic", "local": "locally dynamic"}.get(self.dynamic)
+        return " ".join(filter(None, (f"{self.type}{self.num_bits}", asymmetric, when, f"per {self.strategy}")))
 
     @property
     def precision(self) -> str | None:
@@ -83,6 +95,31 @@ class _Weights(ConfigPart):
 
 class _Group(ConfigPart):
     weights: _Weights | None = None
+    input_activations: _Weights | None = None
+    format: str | None = None
+
+    def scheme(self, name: str) -> str | None:
+        """How the group is quantized; ``name`` is the format of groups that do not state their own."""
+        if self.weights is None:
+            return None
+        inputs = self.input_activations.scheme if self.input_activations is not None else None
+        activations = f", activations in {inputs}" if inputs is not None else ""
+        return f"{self.format or name}: {self.weights.scheme}{activations}"
+
+
+class _QuarkNumbers(ConfigPart):
+    dtype: str | None = None
+    qscheme: str | None = None
+    is_dynamic: bool | None = None
+
+    @property
+    def scheme(self) -> str:
+        return " ".join(filter(None, (self.dtype, "dynamic" if self.is_dynamic else None, self.qscheme)))
+
+
+class _Quark(ConfigPart):
+    weight: _QuarkNumbers | None = None
+    input_tensors: _QuarkNumbers | None = None
 
 
 class _Quantization(ConfigPart):
@@ -116,6 +153,11 @@ class _Quantization(ConfigPart):
     desc_act: bool = False
     sym: bool | None = None
     config_groups: Mapping[str, _Group] = {}
+    format: str = ""
+    sparsity_config: Mapping[str, Any] = {}
+    activation_scheme: str = ""
+    packing_format: str = ""
+    quark: _Quark = Field(default=_Quark(), validation_alias="global_quant_config")
     excepted: tuple[str, ...] | None = Field(
         default=None,
         validation_alias=AliasChoices(
@@ -153,13 +195,37 @@ class _Quantization(ConfigPart):
             method=self.method,
             bits=bits if (bits := self.weight_bits) is not None and 0 < bits <= _MOST_BITS else None,
             group_size=max((size for size in sizes if size > 0), default=None),
-            block_size=next(iter(blocks), None),
+            block_size=_BLOCKS.get(self.quant_algo.upper(), next(iter(blocks), None)),
             symmetric=all(symmetric) if symmetric else None,
             # With one group, the order changes nothing.
             activation_order=(self.desc_act and bool(sizes) and max(sizes) > 0)
             or any(each.actorder in _ORDERED for each in groups),
             ignored=ignored_modules(self.excepted or ()),
+            schemes=tuple(scheme for scheme in dict.fromkeys(self._schemes) if SCHEME.fullmatch(scheme))[:MOST_SCHEMES],
         )
+
+    @property
+    def _schemes(self) -> Iterator[str]:
+        """How the groups of layers are quantized, in the terms of their method; nothing for methods with few settings.
+
+        tests/conformance/weight_schemes.py asks vLLM about each.
+        """
+        if self.config_groups and self.quant_method.lower().startswith("compressed"):
+            sparse = "sparse " if self.sparsity_config else ""
+            found = (group.scheme(self.format) for group in self.config_groups.values())
+            yield from (f"{sparse}{scheme}" for scheme in found if scheme is not None)
+        elif self.quant_algo:
+            yield self.quant_algo.upper()
+        elif self.quant_method.lower() == "fp8" and self.activation_scheme:
+            blocks = " in blocks" if self.weight_block_size else ""
+            yield f"{self.activation_scheme} activations{blocks}"
+        elif self.quant_method.lower() == "quark" and self.quark.weight is not None:
+            inputs = self.quark.input_tensors
+            yield f"{self.quark.weight.scheme}, activations in {inputs.scheme if inputs is not None else '16 bits'}"
+        elif self.quant_method.lower() == "torchao" and self.type_name:
+            yield self.type_name
+        elif self.packing_format:
+            yield f"{self.packing_format} in {self.bits} bits"
 
     @property
     def method(self) -> str | None:

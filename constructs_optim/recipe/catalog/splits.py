@@ -83,6 +83,10 @@ _COMPRESSED, _FP8, _GROUPED = "compressed-tensors", "fp8", frozenset({"awq", "gp
 _LEAST_GROUP, _LEAST_BLOCK = 32, 32
 # The layers of Nemotron-H are all named mixer. Other names of state-space layers are in no list of quantized modules.
 _WITH_MIXERS = "nemotron_h"
+SCHEME = re.compile(r"[A-Za-z0-9_.:, -]{1,200}")
+"""How weights and activations are quantized, in the terms of a method."""
+MOST_SCHEMES = 100
+_Scheme = Annotated[str, Field(pattern=f"^{SCHEME.pattern}$")]
 _Width = Annotated[int, Field(ge=1, le=MOST)]
 
 
@@ -103,7 +107,8 @@ class StoredQuantization(BaseModel, frozen=True, extra="forbid"):
 
     ``group_size`` weights of an output, or a block of ``block_size`` outputs and inputs, share a scale. With
     ``activation_order``, groups consist of weights that are not neighbors (``desc_act`` or ``actorder``). ``ignored``
-    are kinds of modules that are not quantized.
+    are kinds of modules that are not quantized. ``schemes`` are those of the groups of layers, in the terms of the
+    method.
     """
 
     method: Method
@@ -113,6 +118,7 @@ class StoredQuantization(BaseModel, frozen=True, extra="forbid"):
     symmetric: bool | None = None
     activation_order: bool = False
     ignored: tuple[Module, ...] = ()
+    schemes: Annotated[tuple[_Scheme, ...], Field(max_length=MOST_SCHEMES)] = ()
 
     def unit(self, layer: Layer, *, refined: bool) -> int:
         """Return the number that must divide an accelerator's part of the width of a kind of layer.
@@ -130,7 +136,7 @@ class StoredQuantization(BaseModel, frozen=True, extra="forbid"):
             return block[0] if layer in _COPIED else max(group, *block)
         if layer in _COPIED:
             return 1
-        if self.method == _FP8:
+        if self.method == _FP8 or self.block_size is not None:
             return min(block[1], _LEAST_BLOCK) if layer == "experts" and refined else block[1]
         if layer == "experts":
             return min(group, _LEAST_GROUP) if self.method in _GROUPED else 1

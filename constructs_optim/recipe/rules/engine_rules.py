@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from constructs_optim.recipe.catalog import engine_models, images, instances
+from constructs_optim.recipe.catalog import engine_models, images, instances, weight_schemes
 from constructs_optim.recipe.catalog.engine_models import EngineModels
 from constructs_optim.recipe.catalog.splits import StoredQuantization
 from constructs_optim.recipe.memory import BFLOAT16, engine_setting
@@ -97,17 +97,40 @@ def _the_engine_loads_the_quantization(recipe: Recipe) -> Iterator[Finding]:
     if recipe.instance is not None and _is_older(recipe.instance, least):
         reason = f"{engine} loads {weights}, only on GPUs of compute capability {least:g} or newer"
         yield Finding("instance_type", recipe.instance_type, _newer(recipe.instance, least), reason)
+        return
+    schemes = weight_schemes.of_vllm()
+    if known.title == "vLLM" and known.release == schemes.release:
+        yield from _unbuilt(recipe, stored, schemes, f"{engine} does not load {weights}")
+
+
+def _unbuilt(
+    recipe: Recipe, stored: StoredQuantization, schemes: weight_schemes.Schemes, reason: str
+) -> Iterator[Finding]:
+    """Yield the schemes for which the engine has no layers, or only on other GPUs."""
+    row, instance = recipe.model_row, recipe.instance
+    has_experts = row is not None and "experts" in row.splits and "experts" not in stored.ignored
+    for scheme in stored.schemes:
+        built = schemes.built(stored.method, scheme, experts=has_experts)
+        if built == frozenset():
+            where = " in experts" if has_experts and schemes.built(stored.method, scheme, experts=False) else ""
+            yield _other_weights(recipe, f"{reason} ({scheme}){where}", stored)
+        elif built and instance is not None and instance.compute_capability in schemes.capabilities - built:
+            named = " or ".join(f"{capability:g}" for capability in sorted(built))
+            fix = f"other GPUs{_such_as(instance, lambda each, suited=built: each.compute_capability in suited)}"
+            only = f"{reason} ({scheme}) on its GPUs, only on those of compute capability {named}"
+            yield Finding("instance_type", instance.name, fix, only)
 
 
 def _newer(instance: instances.InstanceRow, least: float) -> str:
-    """Return the smallest instance type whose GPUs have a compute capability, and together as much memory."""
+    """Return newer GPUs in words, with the smallest instance type that has them."""
+    return f"newer GPUs{_such_as(instance, lambda row: not _is_older(row, least))}"
+
+
+def _such_as(instance: instances.InstanceRow, suits: Callable[[instances.InstanceRow], bool]) -> str:
+    """Return the smallest instance type that suits, and whose accelerators have as much memory together, in words."""
     memory = instance.total_accelerator_memory_gb
-    found = (
-        row.name
-        for row in instances.by_size()
-        if row.hosts_endpoints and row.total_accelerator_memory_gb >= memory and not _is_older(row, least)
-    )
-    return f"newer GPUs, such as {next(found)}"
+    found = (row for row in instances.by_size() if row.hosts_endpoints and row.total_accelerator_memory_gb >= memory)
+    return next((f", such as {row.name}" for row in found if suits(row)), "")
 
 
 def _other_weights(recipe: Recipe, reason: str, stored: StoredQuantization) -> Finding:
