@@ -113,7 +113,7 @@ def _unbuilt(
         built = schemes.built(stored.method, scheme, experts=has_experts)
         if built == frozenset():
             where = " in experts" if has_experts and schemes.built(stored.method, scheme, experts=False) else ""
-            yield _other_weights(recipe, f"{reason} ({scheme}){where}", stored)
+            yield Finding("model", recipe.served_model.name, _OTHER_WEIGHTS, f"{reason} ({scheme}){where}")
         elif built and instance is not None and instance.compute_capability in schemes.capabilities - built:
             named = " or ".join(f"{capability:g}" for capability in sorted(built))
             fix = f"other GPUs{_such_as(instance, lambda each, suited=built: each.compute_capability in suited)}"
