@@ -59,8 +59,8 @@ GEOMETRY = (
     "hidden_size",
     "vocab_size",
     "num_hidden_layers or layers_block_type",
-    "intermediate_size or moe_intermediate_size or block_configs or hidden_dim",
 )
+MLP = "intermediate_size or moe_intermediate_size or block_configs or hidden_dim"
 # Models whose width of an MLP follows from the hidden size.
 FOURFOLD = frozenset({"bloom", "falcon", "gpt2"})
 OF_ARCHITECTURE = {
@@ -173,10 +173,8 @@ def lacking(config: Mapping[str, Any]) -> str | None:
         return "targets"
     parts = ((part, config[part]) for part in ("linear_attn_config", "vision_config") if part in config)
     found = {*config, *text, *(f"{part}.{name}" for part, inner in parts for name in inner)}
-    needed = [
-        *GEOMETRY[: 4 if config.get("model_type") in FOURFOLD else None],
-        *OF_ARCHITECTURE.get(config["architectures"][0], ()),
-    ]
+    width = () if config.get("model_type") in FOURFOLD else (MLP,)
+    needed = [*GEOMETRY, *width, *OF_ARCHITECTURE.get(config["architectures"][0], ())]
     fields = [name for name in needed if not any(each in found for each in name.split(" or "))]
     method = quantized.get("quant_method", "modelopt")
     fields += [name for name in OF_QUANTIZATION.get(method, ()) if quantized and name not in quantized]

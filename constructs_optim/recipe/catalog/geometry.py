@@ -43,8 +43,8 @@ _SUMMED = frozenset(
 # modeling_bloom.py, and the configuration classes of the others).
 _FOURFOLD = frozenset(
     {
-        *("RefinedWeb", "RefinedWebModel", "bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gptj"),
-        "mpt",
+        *("RefinedWeb", "RefinedWebModel", "bloom", "codegen", "falcon"),
+        *("gpt2", "gpt_bigcode", "gpt_neo", "gptj", "mpt"),
     }
 )
 # What a layer keeps of a request: all tokens, a window of tokens, a state of fixed size, or nothing.
