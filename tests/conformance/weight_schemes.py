@@ -7,6 +7,7 @@ installs. The sizes of the models that it is asked about are multiples of every 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -21,10 +22,16 @@ from .builds import question, refusals
 FILE = Path(__file__).parents[2] / "constructs_optim" / "recipe" / "catalog" / "weight_schemes.json"
 RELEASE = engine_models.transformers().vllm
 DATE = "2026-12-01"
+# vLLM builds these layers, and its kernel refuses the first request during the start: it has no integers on newer GPUs
+# (vllm-project/vllm, issue 54311).
+IN_INTEGERS, LEAST_WITHOUT = re.compile(r"\bint8\b.*, activations in int8\b"), (10, 0)
+# A package that vLLM does not require, and that AWS's containers may have.
+OF_PACKAGE = "requires amd-quark package"
 SOURCE = (
     "Written by tests/conformance/weight_schemes.py, which asks vLLM to build a Llama and a Mixtral of two layers "
     "whose weights are quantized in this way, in bfloat16. dense and experts: the compute capabilities of the GPUs for "
-    "which it does. A scheme is named with the settings of quantization_config that choose it."
+    "which it does; null where that depends on a package that vLLM does not require. A scheme is named with the "
+    "settings of quantization_config that choose it."
 )
 CAPABILITIES = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0))
 LLAMA: Mapping[str, Any] = {
@@ -163,15 +170,18 @@ def configurations() -> Iterator[dict[str, Any]]:
     for scheme, blocks in product(("static", "dynamic"), (None, [128, 128])):
         stated = {"weight_block_size": blocks} if blocks is not None else {}
         yield {"quant_method": "fp8", "activation_scheme": scheme, **stated}
-    for bits, name in product((2, 3, 4, 8), ("auto_gptq", "auto_awq")):
-        yield {
-            "quant_method": "auto-round",
-            "bits": bits,
-            "group_size": 128,
-            "sym": True,
-            "data_type": "int",
-            "packing_format": f"auto_round:{name}",
-        }
+    yield {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [1, 32], "scale_fmt": "ue8m0"}
+    yield {"quant_method": "online", "quantization": "fp8"}
+    rounded = [
+        *(("int", bits, 128, name) for bits, name in product((2, 3, 4, 8), ("auto_gptq", "auto_awq"))),
+        *(("mx_fp", bits, 32, "llm_compressor") for bits in (4, 8)),
+        ("nv_fp", 4, 16, "llm_compressor"),
+        ("fp", 8, [128, 128], "fp8"),
+        ("fp", 8, -1, "fp8_static"),
+    ]
+    for (kind, bits, size, name), symmetric in product(rounded, (True, False)):
+        stated = {"bits": bits, "group_size": size, "sym": symmetric, "data_type": kind}
+        yield {"quant_method": "auto-round", **stated, "packing_format": f"auto_round:{name}"}
 
 
 def stored(quantization: Mapping[str, Any]) -> StoredQuantization:
@@ -190,16 +200,27 @@ def rows() -> Iterator[dict[str, Any]]:
         for model, capability in product(MODELS, CAPABILITIES)
     }
     refused = refusals(questions.values())
-    for method, scheme in schemes:
-        built = {
-            model: [
-                float(f"{capability[0]}.{capability[1]}")
-                for capability in CAPABILITIES
-                if questions[(method, scheme), model, capability] not in refused
-            ]
+    for key in schemes:
+        answers = {
+            model: {capability: refused.get(questions[key, model, capability]) for capability in CAPABILITIES}
             for model in MODELS
         }
-        yield {"method": method, "scheme": scheme, **built}
+        yield {
+            "method": key[0],
+            "scheme": key[1],
+            **{model: built(key[1], of_model) for model, of_model in answers.items()},
+        }
+
+
+def built(scheme: str, reasons: Mapping[tuple[int, int], str | None]) -> list[float] | None:
+    """The compute capabilities for which a model runs, by the reasons why vLLM does not build it; None if unknown."""
+    if any(OF_PACKAGE in (reason or "") for reason in reasons.values()):
+        return None
+    in_integers = IN_INTEGERS.search(scheme) is not None
+    running = (
+        each for each, reason in reasons.items() if reason is None and not (in_integers and each >= LEAST_WITHOUT)
+    )
+    return [float(f"{major}.{minor}") for major, minor in running]
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe.catalog.model_config import ModelConfig
-from constructs_optim.recipe.catalog.splits import Misfit, Split, StoredQuantization, ignored_modules, misfits
+from constructs_optim.recipe.catalog.quantized_modules import not_quantized
+from constructs_optim.recipe.catalog.splits import Misfit, Split, StoredQuantization, misfits
 
 AWQ = StoredQuantization(method="awq", bits=4, group_size=128)
 COMPRESSED = StoredQuantization(method="compressed-tensors", bits=4, group_size=128)
@@ -134,7 +135,7 @@ def test_an_engine_that_divides_blocks_of_experts_splits_them_further() -> None:
     ],
 )
 def test_a_list_of_modules_covers_those_of_all_layers(name: str, ignored: tuple[str, ...]) -> None:
-    assert ignored_modules((name,)) == ignored
+    assert not_quantized((name,), "compressed") == ignored
 
 
 def test_modules_that_are_not_quantized_have_no_groups() -> None:

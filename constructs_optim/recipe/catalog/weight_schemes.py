@@ -13,13 +13,13 @@ from . import load
 
 class Scheme(BaseModel, frozen=True, extra="forbid"):
     """A scheme in the terms of its method, and the compute capabilities of the GPUs for which vLLM builds layers whose
-    weights have it: all layers of a ``dense`` model, and those of a mixture of ``experts``.
+    weights have it: all layers of a ``dense`` model, and those of a mixture of ``experts``; None if that is unknown.
     """
 
     method: str
     scheme: str
-    dense: frozenset[float]
-    experts: frozenset[float]
+    dense: frozenset[float] | None
+    experts: frozenset[float] | None
 
 
 class Schemes(NamedTuple):
@@ -30,7 +30,7 @@ class Schemes(NamedTuple):
     rows: Mapping[tuple[str, str], Scheme]
 
     def built(self, method: str, scheme: str, *, experts: bool) -> frozenset[float] | None:
-        """Return the compute capabilities for which vLLM builds a model of this kind; None if it was not asked."""
+        """Return the compute capabilities for which vLLM builds a model of this kind; None if that is unknown."""
         row = self.rows.get((method, scheme))
         return None if row is None else row.experts if experts else row.dense
 

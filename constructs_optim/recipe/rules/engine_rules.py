@@ -107,9 +107,16 @@ def _unbuilt(
     recipe: Recipe, stored: StoredQuantization, schemes: weight_schemes.Schemes, reason: str
 ) -> Iterator[Finding]:
     """Yield the schemes for which the engine has no layers, or only on other GPUs."""
-    row, instance = recipe.model_row, recipe.instance
-    has_experts = row is not None and "experts" in row.splits and "experts" not in stored.ignored
-    for scheme in stored.schemes:
+    if stored.unstated:
+        lacking = f"{reason}: its quantization_config lacks {' and '.join(stored.unstated)}, which it needs"
+        fix = f"the quantization_config with all settings in config.json, or {_OTHER_WEIGHTS}"
+        yield Finding("model", recipe.served_model.name, fix, lacking)
+    for module in stored.torn:
+        torn = f"{reason}: only some matrices of {module} are, or not in the same way, and the engine merges them"
+        yield Finding("model", recipe.served_model.name, _OTHER_WEIGHTS, torn)
+    instance, of_experts = recipe.instance, [(scheme, True) for scheme in stored.expert_schemes]
+    of_others = [(scheme, False) for scheme in stored.schemes if scheme not in stored.expert_schemes]
+    for scheme, has_experts in (*of_experts, *of_others):
         built = schemes.built(stored.method, scheme, experts=has_experts)
         if built == frozenset():
             where = " in experts" if has_experts and schemes.built(stored.method, scheme, experts=False) else ""
