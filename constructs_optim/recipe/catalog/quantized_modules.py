@@ -57,6 +57,7 @@ _SPELLINGS: Mapping[Module, tuple[_Matrices, ...]] = {
 # time than the length of the name.
 _LONGEST = 1000
 _LAYER, _NUMBER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)(?:\.|$)"), re.compile(r"\d+")
+_RANGE = re.compile(r"\d-\d")
 _EXPRESSION, _SPECIAL = "re:", frozenset("*+?^$()[]{}|\\")
 _MOST_LAYERS = 200
 # Some methods see experts one by one; to the others they are one module.
@@ -103,11 +104,12 @@ def quantized(
     stated = {
         int(number) for choice in choices for each in choice.patterns for number in _NUMBER.findall(each[:_LONGEST])
     }
+    has_range = any(_RANGE.search(each) for choice in choices for each in choice.patterns)
     found: dict[Module, Quantized[Numbers]] = {}
     for module, own in layers.items():
-        # Layers that no pattern names do not differ.
+        # Layers that no pattern names do not differ, unless a pattern has a range.
         other = next((number for number in own if number not in stated), None)
-        numbers = [number for number in own[:_MOST_LAYERS] if number in stated or number == other]
+        numbers = [number for number in own[:_MOST_LAYERS] if has_range or number in stated or number == other]
         of_layers = [(f".{number}.", [choice.of_layer(number) for choice in choices]) for number in numbers]
         # The spelling that most patterns name.
         chosen = max(

@@ -109,7 +109,7 @@ def _unbuilt(
     """Yield the schemes for which the engine has no layers, or only on other GPUs."""
     if stored.unstated:
         lacking = f"{reason}: its quantization_config lacks {' and '.join(stored.unstated)}, which it needs"
-        fix = f"the quantization_config with all settings in config.json, or {_OTHER_WEIGHTS}"
+        fix = f"{_OTHER_WEIGHTS}, or a config.json with all settings in its quantization_config"
         yield Finding("model", recipe.served_model.name, fix, lacking)
     for module in stored.torn:
         torn = f"{reason}: only some matrices of {module} are, or not in the same way, and the engine merges them"
@@ -122,8 +122,10 @@ def _unbuilt(
             where = " in experts" if has_experts and schemes.built(stored.method, scheme, experts=False) else ""
             yield Finding("model", recipe.served_model.name, _OTHER_WEIGHTS, f"{reason} ({scheme}){where}")
         elif built and instance is not None and instance.compute_capability in schemes.capabilities - built:
-            named = " or ".join(f"{capability:g}" for capability in sorted(built))
-            fix = f"other GPUs{_such_as(instance, lambda each, suited=built: each.compute_capability in suited)}"
+            *others, newest = [f"{capability:g}" for capability in sorted(built)]
+            named = f"{', '.join(others)} or {newest}" if others else newest
+            example = _such_as(instance, lambda each, suited=built: each.compute_capability in suited)
+            fix = f"other GPUs{example}" if example else _OTHER_WEIGHTS
             only = f"{reason} ({scheme}) on its GPUs, only on those of compute capability {named}"
             yield Finding("instance_type", instance.name, fix, only)
 
