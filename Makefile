@@ -189,6 +189,8 @@ lock: install ## look for newer versions of everything that is pinned
 	} > constructs_optim/dry_start/engine_packages.txt
 	@uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --no-deps \
 	  --python-platform x86_64-manylinux_2_34 requirements/sglang.in --output-file requirements/sglang.txt
+	@uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --no-deps \
+	  --python-platform x86_64-manylinux_2_34 requirements/engine-kernels.in --output-file requirements/engine-kernels.txt
 	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 environment=.venv-engine
 python=$environment/bin/python
-stamp=$({ pwd && cat tooling/install_engine.sh constructs_optim/dry_start/{prepare_engine,torchvision_operators}.py requirements/engine.txt requirements/sglang.txt requirements/models-torch-cpu.txt; } |
+stamp=$({ pwd && cat tooling/install_engine.sh constructs_optim/dry_start/{prepare_engine,torchvision_operators}.py requirements/{engine,engine-kernels,sglang,models-torch-cpu}.txt; } |
   { sha256sum 2>/dev/null || shasum -a 256; } | cut -d' ' -f1)
 if [ "$(cat $environment/.installed 2>/dev/null)" = "$stamp" ]; then
   exit
@@ -19,5 +19,8 @@ rm -rf $environment
 for file in requirements/engine.txt requirements/sglang.txt requirements/models-torch-cpu.txt; do
   $python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $file
 done
+# Not among vLLM's own packages: it would use them without a GPU.
+$python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target $environment/gpu \
+  --requirement requirements/engine-kernels.txt
 $python constructs_optim/dry_start/prepare_engine.py
 echo "$stamp" >$environment/.installed

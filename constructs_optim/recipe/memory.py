@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .catalog import engine_arguments, engine_models, images, models
-from .catalog.model_config import bits_with_scales
+from .catalog.quantization_config import bits_with_scales
 from .plan_data import MemoryEstimate
 from .recipe import Recipe, once
 from .settings import as_text

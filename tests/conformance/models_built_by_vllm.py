@@ -33,6 +33,8 @@ from torch.overrides import TorchFunctionMode
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 _LONGEST = 500
+# Kernels for GPUs in Python (tooling/install_engine.sh).
+sys.path.append(str(Path(sys.prefix) / "gpu"))
 # What the files of a model that reads images say of their preparation; the values change no layer.
 _PREPARATION = {
     "do_rescale": False,
@@ -44,7 +46,7 @@ _PREPARATION = {
 # Compiled parts of vLLM for CUDA, and packages for GPUs that its container has.
 _COMPILED = ("_C_stable_libtorch", "_moe_C", "_qutlass_C", "_flashmla_C", "_flashkda_C")
 _ATTENTION = ("vllm_flash_attn._vllm_fa2_C", "vllm_flash_attn._vllm_fa3_C")
-_PACKAGES = frozenset({"cuda", "cutlass", "deep_gemm", "flashinfer", "quack", "tilelang", "torchvision"})
+_PACKAGES = frozenset({"cuda", "cutlass", "deep_gemm", "flashinfer", "pynvml", "quack", "tilelang", "torchvision"})
 _FLASH_ATTENTION = "vllm.vllm_flash_attn.cute"
 _NAMESPACES = frozenset({"_C", "_moe_C", "_flashkda_C"})
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe.catalog.lock import RecordedModel
-from constructs_optim.recipe.catalog.model_config import ModelConfig, bits_with_scales
+from constructs_optim.recipe.catalog.model_config import ModelConfig
 from constructs_optim.recipe.catalog.models import ModelRow
+from constructs_optim.recipe.catalog.quantization_config import bits_with_scales
 from constructs_optim.recipe.catalog.splits import Split
 
 CONFIGS: dict[str, Any] = {

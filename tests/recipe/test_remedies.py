@@ -101,6 +101,7 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT296", "model"): ("a JumpStart model for speech recognition",),
     ("OPT289", "model"): ("another model", "SpeculativeDecoding.speculator(model=...) of the model"),
     ("OPT290", "model"): ("the model's weights in 16 bits",),
+    ("OPT290", "instance_type"): ("the model's weights in 16 bits",),
     ("OPT291", "model"): ("review the Python files", "another model"),
     ("OPT292", "environment.SM_VLLM_DTYPE"): ("auto",),
 }

@@ -102,6 +102,18 @@ def _of_method(name: str, **quantization: Any) -> dict[str, Any]:
     return _of_architecture("LlamaForCausalLM", quantization=StoredQuantization(method=name, **quantization))
 
 
+_IN_FP8 = "pack-quantized: int4 per group, activations in float8 dynamic per token"
+_OF_TENSORS = "int-quantized: int8 per tensor, activations in int8 per tensor"
+_OF_QUARK = "fp8_e4m3 per_tensor, activations in fp8_e4m3 per_tensor"
+
+
+def _in_experts(scheme: str, **quantization: Any) -> dict[str, Any]:
+    """A recipe of a mixture of experts whose experts have this scheme of compressed-tensors, on GPUs with integers."""
+    stored = StoredQuantization(method="compressed-tensors", expert_schemes=(scheme,), **quantization)
+    columns = {"quantization": stored, "splits": {"experts": Split(width=14_336)}}
+    return {**_of_architecture("MixtralForCausalLM", **columns), "instance_type": "ml.p5.4xlarge"}
+
+
 def _of_type(name: str, **columns: Any) -> dict[str, Any]:
     """A recipe of a model whose recorded config.json names this model type."""
     return _of_architecture("LlamaForCausalLM", model_type=name, **columns)
@@ -325,6 +337,11 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     ],
     "OPT290": [
         _of_method("compressed-tensors"),
+        _of_method("compressed-tensors", schemes=(_OF_TENSORS, "a scheme that vLLM was not asked about"))
+        | {"instance_type": "ml.p5.4xlarge"},
+        _of_method("compressed-tensors", schemes=(_IN_FP8,)) | {"instance_type": "ml.p5.4xlarge"},
+        _in_experts("int-quantized: int8 per channel, activations in int8 dynamic per token"),
+        {**_of_method("gptq", unstated=("sym",)), "server": Server.vllm(container_version="0.27")},
         _of_method("auto-round"),
         {**_of_method("bitsandbytes"), "server": Server.vllm(container_version="0.27")},
         {**_of_method("bitsandbytes"), "server": Server.sglang()},
@@ -814,6 +831,14 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT299", {**_of_architecture("BertModel"), "techniques": [SpeculativeDecoding.ngram()]}, "techniques[0]", "this model generates none"),
     ("OPT290", _of_method("eetq"), "model", "in 16 bits, FP8, or AWQ"),
     ("OPT290", _of_method("intel/auto-round"), "model", "quantized with intel/auto-round"),
+    ("OPT290", _of_method("modelopt", schemes=("INT8_SQ",)), "model", "quantized with modelopt (INT8_SQ)"),
+    ("OPT290", _of_method("fp8", schemes=("static activations, weights in blocks of 128x128",)), "model", "in 16 bits, FP8, or AWQ"),
+    ("OPT290", _of_method("compressed-tensors", schemes=(_OF_TENSORS,)) | {"instance_type": "ml.p6-b200.48xlarge"}, "instance_type", "in 16 bits, FP8, or AWQ"),
+    ("OPT290", _of_method("gptq", unstated=("desc_act", "sym")), "model", "lacks desc_act and sym, which it needs"),
+    ("OPT290", _of_method("awq", torn=("self_attn",)), "model", "only some matrices of self_attn are, or not in the same way"),
+    ("OPT290", _in_experts(_OF_TENSORS), "model", "activations in int8 per tensor) in experts"),
+    ("OPT290", _of_method("compressed-tensors", schemes=(_IN_FP8, _OF_TENSORS)) | {"instance_type": "ml.g6e.xlarge"}, "instance_type", "other GPUs, such as ml.p5.4xlarge"),
+    ("OPT290", _of_method("quark", schemes=(_OF_QUARK,)) | {"instance_type": "ml.g5.xlarge"}, "instance_type", "only on those of compute capability 8.9, 9, 10, 10.3 or 12"),
     ("OPT290", {**_of_method("qoq"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load the weights of acme/mine"),
     ("OPT290", _of_method("fbgemm_fp8"), "model", 'environment={"SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}'),
     ("OPT290", {**_of_method("mxfp8"), "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "only on GPUs of compute capability 8 or newer"),

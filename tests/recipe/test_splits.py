@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe.catalog.model_config import ModelConfig
-from constructs_optim.recipe.catalog.splits import Misfit, Split, StoredQuantization, ignored_modules, misfits
+from constructs_optim.recipe.catalog.quantized_modules import Matching, not_quantized
+from constructs_optim.recipe.catalog.splits import Misfit, Split, StoredQuantization, misfits
 
 AWQ = StoredQuantization(method="awq", bits=4, group_size=128)
 COMPRESSED = StoredQuantization(method="compressed-tensors", bits=4, group_size=128)
 BLOCKS = StoredQuantization(method="compressed-tensors", bits=8, block_size=(128, 128))
 FP8 = StoredQuantization(method="fp8", bits=8, block_size=(128, 128))
-NVFP4 = StoredQuantization(method="modelopt_fp4", bits=4, group_size=16)
+NVFP4 = StoredQuantization(method="modelopt_fp4", bits=4, group_size=16, schemes=("NVFP4",))
 
 
 def found(
@@ -114,27 +115,51 @@ def test_an_engine_that_divides_blocks_of_experts_splits_them_further() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ignored"),
+    ("name", "matching", "ignored"),
     [
-        ("lm_head", ()),
-        ("model.layers.*.self_attn*", ("self_attn",)),
-        ("re:.*self_attn.*", ("self_attn",)),
-        ("re:.*self_attn.o_proj", ("self_attn",)),
-        # Part of the module, another module, or one layer.
-        ("re:.*self_attn.kv_b_proj", ()),
-        ("re:.*shared_expert_gate$", ()),
-        ("model.layers.0.self_attn", ()),
-        ("re:.*mlp.shared_experts.*", ("shared_expert",)),
-        ("re:.*mlp.experts.*", ("experts",)),
-        ("mlp", ("mlp",)),
-        ("re:.*mlp\\.(gate|up|gate_up|down)_proj.*", ("mlp",)),
-        ("model.layers.*.mlp.gate", ()),
-        ("re:.*mlp.up_proj", ()),
-        ("re:.*(linear_attn|mamba|conv).*", ("linear_attn",)),
+        ("lm_head", "parts", ()),
+        ("self_attn", "parts", ("self_attn",)),
+        # Where parts of names count, experts are a part of the MLP.
+        ("mlp", "parts", ("mlp", "experts", "shared_expert")),
+        ("down_proj", "parts", ("mlp", "shared_expert")),
+        ("mlp", "names", ()),
+        ("mlp", "searched", ()),
+        ("model.layers.0.self_attn", "parts", ()),
+        ("model.layers.*.self_attn*", "wildcards", ("self_attn",)),
+        ("model.layers.*.self_attn*", "parts", ()),
+        ("*.mlp.gate", "wildcards", ()),
+        ("re:.*self_attn.*", "compressed", ("self_attn",)),
+        ("re:.*self_attn.o_proj", "compressed", ("self_attn",)),
+        ("re:.*self_attn.kv_b_proj", "compressed", ()),
+        ("re:.*shared_expert_gate$", "compressed", ()),
+        ("re:.*mlp.shared_experts.*", "compressed", ("shared_expert",)),
+        ("re:.*mlp.experts.*", "compressed", ("experts",)),
+        ("re:.*block_sparse_moe.*", "compressed", ("experts", "shared_expert")),
+        ("re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "compressed", ("mlp",)),
+        ("re:model\\.layers\\.\\d+\\.mlp\\.down_proj", "compressed", ("mlp",)),
+        ("re:model\\.layers\\.[0-3]\\.mlp\\.down_proj", "compressed", ()),
+        ("re:.*mlp.up_proj", "compressed", ()),
+        ("re:.*(linear_attn|mamba|conv).*", "compressed", ("linear_attn",)),
+        (r".*\.self_attn\..*", "expressions", ("self_attn",)),
+        (r"self_attn", "expressions", ()),
+        (r"self_attn\.[oq]", "searched", ("self_attn",)),
+        ("o_proj", "searched", ("self_attn",)),
+        ("model.language_model.layers", "begins", ("self_attn", "mlp", "experts", "shared_expert", "linear_attn")),
+        # Expressions that are none, that only other engines have, or that are too long, name nothing.
+        ("re:.*self_attn(", "compressed", ()),
+        ("re:.*self_attn(?!x).*", "compressed", ()),
+        (f"re:.*self_attn.*|{'x' * 1000}", "compressed", ()),
     ],
 )
-def test_a_list_of_modules_covers_those_of_all_layers(name: str, ignored: tuple[str, ...]) -> None:
-    assert ignored_modules((name,)) == ignored
+def test_a_name_or_pattern_excludes_modules_in_every_layer(
+    name: str, matching: Matching, ignored: tuple[str, ...]
+) -> None:
+    assert not_quantized((name,), matching) == ignored
+
+
+def test_expressions_of_others_take_no_longer_than_the_name_is_long() -> None:
+    hostile = [f"re:(a+)+{'(.*)*' * number}$" for number in range(1, 100)]
+    assert not_quantized(hostile, "compressed") == ()
 
 
 def test_modules_that_are_not_quantized_have_no_groups() -> None:
@@ -183,7 +208,13 @@ def test_a_misfit_says_what_cannot_be_split(misfit: Misfit, reason: str) -> None
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({"quant_method": "awq", "bits": 4, "group_size": 64}, AWQ.model_copy(update={"group_size": 64})),
+        (
+            {"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": True},
+            AWQ.model_copy(update={"group_size": 64}),
+        ),
+        ({"quant_method": "awq", "w_bit": 4, "q_group_size": 64}, {"bits": 4, "unstated": ("zero_point",)}),
+        ({"quant_method": "gptq", "bits": 4}, {"unstated": ("group_size", "desc_act", "sym")}),
+        ({"quant_method": "fp8"}, {"unstated": ("activation_scheme",)}),
         (
             {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": False, "desc_act": True},
             {"group_size": 128, "symmetric": False, "activation_order": True},

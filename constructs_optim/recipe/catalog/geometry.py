@@ -292,6 +292,11 @@ class Geometry(ConfigPart):
         return None if self.uncounted else self._kinds.count(_ALL) or None
 
     @property
+    def state_layers(self) -> frozenset[int]:
+        """The layers that keep a state instead of tokens."""
+        return frozenset(number for number, kind in enumerate(self._kinds) if kind == _STATE)
+
+    @property
     def cache(self) -> dict[str, int]:
         """Columns of the KV cache in half precision; empty if it is unknown what a layer keeps.
 

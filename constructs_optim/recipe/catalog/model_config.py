@@ -1,210 +1,21 @@
 """The size of a model as derived from its ``config.json``: columns of ``ModelRow``.
 
-Sources: transformers, ``configuration_utils.py`` and ``utils/quantization_config.py``; compressed-tensors,
-``quant_config.py``; vLLM, ``model_executor/layers/quantization``.
+Source: transformers, ``configuration_utils.py``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, AliasPath, Field
 
-from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Method, Name, Whole
-from .splits import StoredQuantization, ignored_modules, splits
+from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
+from .quantization_config import QuantizationConfig
+from .splits import module_layers, splits
 
-_HALF, _WHOLE, _MOST_BITS = 16, 32, 64
+_HALF, _WHOLE = 16, 32
 _DEFAULT_LABELS = 2
-# Bits per weight by the method's name, for configurations without a number.
-_BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4, "fp4": 4, "modelopt_fp4": 4, "eetq": 8}
-# Precisions by the name of a method or algorithm, for methods with a single precision.
-_PRECISIONS = {
-    "fp8": "fp8",
-    "fbgemm_fp8": "fp8",
-    "fp8_pb_wo": "fp8",
-    "mxfp4": "mxfp4",
-    "mxfp8": "mxfp8",
-    "nvfp4": "nvfp4",
-    "modelopt_fp4": "nvfp4",
-}
-_INTEGERS = frozenset({"awq", "gptq"})
-_OF_GROUPS = "compressed-tensors"
-# Methods by parts of the names of ModelOpt's algorithms.
-_OF_ALGORITHMS = {"MIXED_PRECISION": "modelopt_mixed", "MXFP8": "modelopt_mxfp8", "FP4": "modelopt_fp4"}
-# Methods with formats of their own, which are named after the method.
-_OWN_FORMATS = frozenset({"bitsandbytes", "eetq", "hqq", "quark", "torchao"})
-# Bits per weight in the names of torchao's configurations (Int8DynamicActivationInt4WeightConfig, int4_weight_only) and
-# of Quark's types (fp8_e4m3, uint4).
-_TYPE_BITS = re.compile(r"(?:int|float)(\d+)_?weight|^(?:u?int|fp)(\d+)(?:_e\dm\d)?$", re.IGNORECASE)
-# Precisions of floating-point weights, by their bits and the number of weights per scale, 0 without groups
-# (compressed-tensors, quant_scheme.py).
-_FLOATS = {(8, 0): "fp8", (8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
-# Bits per weight including its share of the scales. NVFP4: 16 weights share 8 bits (compressed-tensors,
-# quant_scheme.py). MXFP4 and MXFP8: 32 share 8 bits (OCP Microscaling Formats, 1.0).
-_WITH_SCALES = {"fp4": 4 + 8 / 16, "nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32, "mxfp8": 8 + 8 / 32}
-_GROUP_SIZE = 128
-# Modules that no method quantizes, and modules that some configurations exclude (AutoAWQ, "modules to not convert").
-_NEVER, _EXCEPTED = frozenset({"embed_tokens", "lm_head", "router"}), ("self_attn", "shared_expert")
-
-
-def bits_with_scales(bits: int, precision: str | None, group_size: int = _GROUP_SIZE) -> float:
-    """Return the bits per stored weight including its share of the scales. AWQ and GPTQ store a 16-bit scale and a
-    4-bit zero point for each group of weights.
-    """
-    return _WITH_SCALES.get(precision or "", 4 + (16 + 4) / group_size if bits == 4 else bits)
-
-
-_Block = tuple[Annotated[int, Field(ge=1, le=MOST)], Annotated[int, Field(ge=1, le=MOST)]]
-
-
-# Groups of weights that are not neighbors (compressed-tensors, ActivationOrdering).
-_ORDERED = frozenset({"group", "dynamic"})
-
-
-class _Weights(ConfigPart):
-    num_bits: Whole = None
-    type: str | None = None
-    group_size: Whole = None
-    symmetric: bool | None = None
-    block_structure: _Block | None = None
-    actorder: str | None = None
-
-    @property
-    def precision(self) -> str | None:
-        """The precision of weights in this scheme; None if it has no name."""
-        if self.type == "int" and self.num_bits is not None:
-            return f"int{self.num_bits}"
-        if self.type != "float":
-            return None
-        return _FLOATS.get((self.num_bits or 0, self.group_size or 0))
-
-
-class _Group(ConfigPart):
-    weights: _Weights | None = None
-
-
-class _Quantization(ConfigPart):
-    quant_method: Method = ""
-    quant_algo: str = Field(
-        default="", validation_alias=AliasChoices("quant_algo", AliasPath("quantization", "quant_algo"))
-    )
-    # Without a quant_method, vLLM sees an algorithm of ModelOpt only here.
-    inner_algo: str = Field(default="", validation_alias=AliasPath("quantization", "quant_algo"))
-    producer: str = Field(default="", validation_alias=AliasPath("producer", "name"))
-    bits: Whole = Field(
-        default=None,
-        validation_alias=AliasChoices("bits", AliasPath("quant_config", "weight_quant_params", "nbits")),
-    )
-    load_in_4bit: bool = False
-    load_in_8bit: bool = False
-    type_name: str = Field(
-        default="",
-        validation_alias=AliasChoices(
-            AliasPath("quant_type", "default", "_type"),
-            "quant_type",
-            AliasPath("global_quant_config", "weight", "dtype"),
-        ),
-    )
-    group_size: Whole = Field(
-        default=None,
-        validation_alias=AliasChoices("group_size", "q_group_size", AliasPath("quantization", "group_size")),
-    )
-    # A block's outputs and inputs.
-    weight_block_size: _Block | None = None
-    desc_act: bool = False
-    sym: bool | None = None
-    config_groups: Mapping[str, _Group] = {}
-    excepted: tuple[str, ...] | None = Field(
-        default=None,
-        validation_alias=AliasChoices(
-            "modules_to_not_convert", "ignore", "exclude_modules", AliasPath("quantization", "exclude_modules")
-        ),
-    )
-
-    # How the KV cache is stored: an algorithm's name, or a scheme like that of weights.
-    cache: str | _Weights = Field(
-        default="",
-        validation_alias=AliasChoices(
-            "kv_cache_scheme", "kv_cache_quant_algo", AliasPath("quantization", "kv_cache_quant_algo")
-        ),
-    )
-
-    @property
-    def has_fp8_cache(self) -> bool:
-        """Whether the KV cache is stored in FP8, unless the engine is told otherwise."""
-        if self.method is None:
-            return False
-        if isinstance(self.cache, str):
-            return self.cache.lower() == "fp8"
-        return (self.cache.num_bits, self.cache.type) == (8, "float")
-
-    @property
-    def stored(self) -> StoredQuantization | None:
-        """How the weights are quantized; None if the configuration names no method."""
-        if self.method is None:
-            return None
-        groups = [each.weights for each in self.config_groups.values() if each.weights is not None]
-        sizes = [size for size in (self.group_size, *(each.group_size for each in groups)) if size is not None]
-        blocks = [each for each in (self.weight_block_size, *(group.block_structure for group in groups)) if each]
-        symmetric = [each for each in (self.sym, *(group.symmetric for group in groups)) if each is not None]
-        return StoredQuantization(
-            method=self.method,
-            bits=bits if (bits := self.weight_bits) is not None and 0 < bits <= _MOST_BITS else None,
-            group_size=max((size for size in sizes if size > 0), default=None),
-            block_size=next(iter(blocks), None),
-            symmetric=all(symmetric) if symmetric else None,
-            # With one group, the order changes nothing.
-            activation_order=(self.desc_act and bool(sizes) and max(sizes) > 0)
-            or any(each.actorder in _ORDERED for each in groups),
-            ignored=ignored_modules(self.excepted or ()),
-        )
-
-    @property
-    def method(self) -> str | None:
-        """The name under which engines have the method; None if the configuration names none.
-
-        Source: vLLM, ``_normalize_quantization_config`` of ``transformers_utils/model_arch_config_convertor.py``, and
-        ``override_quantization_method`` of ``quantization/modelopt.py``.
-        """
-        is_of_modelopt = self.producer == "modelopt" and bool(self.quant_method or self.inner_algo)
-        if self.quant_algo and (is_of_modelopt or self.quant_method.lower().startswith("modelopt")):
-            return next((name for part, name in _OF_ALGORITHMS.items() if part in self.quant_algo.upper()), "modelopt")
-        return self.quant_method.lower().replace("compressed_tensors", "compressed-tensors") or None
-
-    def stored_bits(self, module: str, bits: int) -> float:
-        """Return the bits per weight of a kind of module, including scales, if quantized weights have ``bits``."""
-        is_excepted = any(kind in module and any(kind in name for name in self.excepted or ()) for kind in _EXCEPTED)
-        if module in _NEVER or is_excepted:
-            return max(_HALF, bits)
-        sizes = [self.group_size, *(each.weights.group_size for each in self.config_groups.values() if each.weights)]
-        least = min((size for size in sizes if size is not None and size > 0), default=_GROUP_SIZE)
-        return bits_with_scales(bits, self.precision, least)
-
-    @property
-    def weight_bits(self) -> int | None:
-        """Bits per weight of the layers with the fewest bits; None if unknown."""
-        groups = [group.weights.num_bits for group in self.config_groups.values() if group.weights is not None]
-        named = [_BITS.get(name.lower()) for name in (self.quant_method, self.quant_algo)]
-        loaded = [4 if self.load_in_4bit else 8 if self.load_in_8bit else None]
-        typed = [int(found[1] or found[2]) if (found := _TYPE_BITS.search(self.type_name)) is not None else None]
-        known = [bits for bits in (self.bits, *groups, *named, *loaded, *typed) if bits is not None]
-        # If no group quantizes weights, only the KV cache is quantized, or the weights are sparse.
-        return min(known, default=_HALF if self.quant_method == _OF_GROUPS else None)
-
-    @property
-    def precision(self) -> str | None:
-        """The precision of the weights by the catalog's names, or the method's name if it has a format of its own; None
-        if layers differ or the precision is unknown.
-        """
-        groups = {group.weights.precision for group in self.config_groups.values() if group.weights is not None}
-        if groups:
-            return groups.pop() if len(groups) == 1 else None
-        method, algorithm = self.quant_method.lower(), self.quant_algo.lower()
-        if method in _INTEGERS and self.bits is not None:
-            return f"int{self.bits}"
-        return _PRECISIONS.get(algorithm) or _PRECISIONS.get(method) or (method if method in _OWN_FORMATS else None)
 
 
 class _Rope(ConfigPart):
@@ -254,7 +65,7 @@ class ModelConfig(Geometry):
     use_bidirectional_attention: bool | str | None = None
     id2label: Mapping[str, Any] = {}
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
-    quantization_config: _Quantization | None = Field(
+    quantization_config: QuantizationConfig | None = Field(
         default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
     )
     # The names of the longest context, of which the smallest counts, and one that comes before all (vLLM,
@@ -291,7 +102,7 @@ class ModelConfig(Geometry):
             "has_code": "AutoConfig" in self.auto_map or None,
             "labels": self._labels,
             "is_bidirectional": (not self.is_causal or self.use_bidirectional_attention is True) or None,
-            "quantization": quantization.stored if quantization is not None else None,
+            "quantization": quantization.stored(module_layers(text)) if quantization is not None else None,
             "weight_bits": bits,
             "precision": quantization.precision if quantization is not None else None,
             "head_dimension": text.head_dimension,
@@ -393,7 +204,7 @@ class ModelConfig(Geometry):
         return len(self.id2label) or self.num_labels or _DEFAULT_LABELS
 
     @property
-    def _quantization(self) -> _Quantization | None:
+    def _quantization(self) -> QuantizationConfig | None:
         return self.quantization_config or (self.text_config.quantization_config if self.text_config else None)
 
     @property

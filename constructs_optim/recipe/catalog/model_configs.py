@@ -41,10 +41,12 @@ def columns(model_id: str) -> dict[str, Any]:
     """Return the columns of ``ModelRow`` that follow from a model's configuration; empty if the catalog has none.
 
     Without the size of the files: vLLM's recipes have it, and the sum of the modules leaves out the layers that some
-    quantized checkpoints keep in more bits.
+    quantized checkpoints keep in more bits. Some copies of configurations lack settings that the models' own have.
     """
     config = of_model(model_id)
     found = config.columns if config is not None else {}
+    if (stored := found.get("quantization")) is not None:
+        found["quantization"] = stored.model_copy(update={"unstated": ()})
     return {name: value for name, value in found.items() if name != "stored_gb"}
 
 

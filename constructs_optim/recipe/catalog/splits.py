@@ -8,12 +8,13 @@ builds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from .geometry import MOST, Geometry, Method
+from .geometry import MOST, Geometry, Method, Name
+from .quantized_modules import Module
 
 Layer = Literal[
     "hidden",
@@ -31,23 +32,13 @@ Layer = Literal[
     "layer_inputs",
 ]
 """A kind of layer, or a part of it that is split by its own number of heads; ``hidden`` is never split."""
-Module = Literal["self_attn", "mlp", "experts", "shared_expert", "linear_attn"]
-"""The name of a kind of module in lists of modules that are not quantized."""
-_MODULES: Mapping[Layer, Module] = {
+MODULES: Mapping[Layer, Module] = {
     "attention": "self_attn",
     "key_value": "self_attn",
     "mlp": "mlp",
     "experts": "experts",
     "shared_experts": "shared_expert",
     "linear_attention": "linear_attn",
-}
-# A name covers a module if it is not that of a part of it, other than the last matrix.
-_COVERING: Mapping[Module, str] = {
-    "self_attn": r"self_attn(?:\W*$|.*o_proj)",
-    "mlp": r"mlp(?!.*expert)(?:\W*$|.*down\)?_proj)",
-    "experts": r"(?<!shared_)experts(?:\W|$)",
-    "shared_expert": r"shared_experts?(?:\W|$)",
-    "linear_attn": r"linear_attn(?:\W*$|\||.*out_proj)",
 }
 _HEADS: Mapping[Layer, str] = {
     "attention": "attention heads",
@@ -83,6 +74,10 @@ _COMPRESSED, _FP8, _GROUPED = "compressed-tensors", "fp8", frozenset({"awq", "gp
 _LEAST_GROUP, _LEAST_BLOCK = 32, 32
 # The layers of Nemotron-H are all named mixer. Other names of state-space layers are in no list of quantized modules.
 _WITH_MIXERS = "nemotron_h"
+SCHEME = re.compile(r"[A-Za-z0-9_.:, -]{1,200}")
+"""How weights and activations are quantized, in the terms of a method."""
+MOST_SCHEMES = 100
+_Schemes = Annotated[tuple[Annotated[str, Field(pattern=f"^{SCHEME.pattern}$")], ...], Field(max_length=MOST_SCHEMES)]
 _Width = Annotated[int, Field(ge=1, le=MOST)]
 
 
@@ -103,7 +98,10 @@ class StoredQuantization(BaseModel, frozen=True, extra="forbid"):
 
     ``group_size`` weights of an output, or a block of ``block_size`` outputs and inputs, share a scale. With
     ``activation_order``, groups consist of weights that are not neighbors (``desc_act`` or ``actorder``). ``ignored``
-    are kinds of modules that are not quantized.
+    are kinds of modules that are not quantized; ``group_sizes`` are those of kinds whose groups have another size, 1
+    without groups. ``torn`` are kinds with matrices that are quantized in different ways although engines merge them.
+    ``unstated`` are settings that engines need and the configuration lacks. ``schemes`` are how layers are quantized,
+    in the terms of the method, and ``expert_schemes`` how experts are.
     """
 
     method: Method
@@ -113,15 +111,23 @@ class StoredQuantization(BaseModel, frozen=True, extra="forbid"):
     symmetric: bool | None = None
     activation_order: bool = False
     ignored: tuple[Module, ...] = ()
+    group_sizes: Mapping[Module, _Width] = {}
+    torn: tuple[Module, ...] = ()
+    unstated: tuple[Name, ...] = ()
+    schemes: _Schemes = ()
+    expert_schemes: _Schemes = ()
 
     def unit(self, layer: Layer, *, refined: bool) -> int:
         """Return the number that must divide an accelerator's part of the width of a kind of layer.
 
         ``refined`` tells whether the engine divides blocks of experts until they fit.
         """
-        group, block = self.group_size or 1, self.block_size or (1, 1)
-        if _MODULES.get(layer) in self.ignored:
+        module = MODULES.get(layer)
+        if module in self.ignored:
             return 1
+        group, block = self.group_size or 1, self.block_size or (1, 1)
+        if module is not None:
+            group = self.group_sizes.get(module, group)
         if layer in _OUTPUTS:
             return block[0]
         if layer == "hidden" and self.block_size is not None:
@@ -130,7 +136,7 @@ class StoredQuantization(BaseModel, frozen=True, extra="forbid"):
             return block[0] if layer in _COPIED else max(group, *block)
         if layer in _COPIED:
             return 1
-        if self.method == _FP8:
+        if self.method == _FP8 or self.block_size is not None:
             return min(block[1], _LEAST_BLOCK) if layer == "experts" and refined else block[1]
         if layer == "experts":
             return min(group, _LEAST_GROUP) if self.method in _GROUPED else 1
@@ -152,13 +158,6 @@ class Misfit(NamedTuple):
             return f"{self.what} is {self.number}, which {degree} accelerators cannot split evenly"
         part = f", of which each of {degree} accelerators would hold {self.number / degree:g}" if degree > 1 else ""
         return f"{self.what} is {self.number}{part}, not a multiple of the {self.unit} weights that share a scale"
-
-
-def ignored_modules(names: tuple[str, ...]) -> tuple[Module, ...]:
-    """Return the kinds of modules that a list of modules covers in every layer."""
-    # A name with a number is that of a module in one layer.
-    everywhere = [name for name in names if not any(part.isdigit() for part in name.split("."))]
-    return tuple(kind for kind, cover in _COVERING.items() if any(re.search(cover, name) for name in everywhere))
 
 
 def splits(model: Geometry) -> dict[Layer, Split]:
@@ -187,6 +186,21 @@ def splits(model: Geometry) -> dict[Layer, Split]:
         "layer_inputs": _split(width=(model.hidden_size_per_layer_input or 0) * (model.num_hidden_layers or 0)),
     }
     return {name: split for name, split in found.items() if split != Split()}
+
+
+def module_layers(model: Geometry) -> dict[Module, list[int]]:
+    """Return the layers of each kind of module that a model has, as far as its configuration tells."""
+    layers, states = range(model.num_hidden_layers or 1), model.state_layers
+    dense = {*range(model.first_k_dense_replace or 0), *model.mlp_only_layers} if model.experts else set(layers)
+    having: dict[Module, Callable[[int], bool]] = {
+        "self_attn": lambda layer: layer not in states,
+        "mlp": lambda layer: layer in dense,
+        "experts": lambda layer: layer not in dense,
+        "shared_expert": lambda layer: layer not in dense,
+        "linear_attn": lambda layer: layer in states,
+    }
+    kinds = {module for layer in splits(model) if (module := MODULES.get(layer)) is not None} or {"self_attn"}
+    return {module: [*filter(has, layers)] or [*layers] for module, has in having.items() if module in kinds}
 
 
 def _split(heads: int | None = None, groups: int | None = None, width: int | None = None) -> Split:

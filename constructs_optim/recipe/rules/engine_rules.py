@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from constructs_optim.recipe.catalog import engine_models, images, instances
+from constructs_optim.recipe.catalog import engine_models, images, instances, weight_schemes
 from constructs_optim.recipe.catalog.engine_models import EngineModels
 from constructs_optim.recipe.catalog.splits import StoredQuantization
 from constructs_optim.recipe.memory import BFLOAT16, engine_setting
@@ -97,17 +97,49 @@ def _the_engine_loads_the_quantization(recipe: Recipe) -> Iterator[Finding]:
     if recipe.instance is not None and _is_older(recipe.instance, least):
         reason = f"{engine} loads {weights}, only on GPUs of compute capability {least:g} or newer"
         yield Finding("instance_type", recipe.instance_type, _newer(recipe.instance, least), reason)
+        return
+    schemes = weight_schemes.of_vllm()
+    if known.title == "vLLM" and known.release == schemes.release:
+        yield from _unbuilt(recipe, stored, schemes, f"{engine} does not load {weights}")
+
+
+def _unbuilt(
+    recipe: Recipe, stored: StoredQuantization, schemes: weight_schemes.Schemes, reason: str
+) -> Iterator[Finding]:
+    """Yield the schemes for which the engine has no layers, or only on other GPUs."""
+    if stored.unstated:
+        lacking = f"{reason}: its quantization_config lacks {' and '.join(stored.unstated)}, which it needs"
+        fix = f"{_OTHER_WEIGHTS}, or a config.json with all settings in its quantization_config"
+        yield Finding("model", recipe.served_model.name, fix, lacking)
+    for module in stored.torn:
+        torn = f"{reason}: only some matrices of {module} are, or not in the same way, and the engine merges them"
+        yield Finding("model", recipe.served_model.name, _OTHER_WEIGHTS, torn)
+    instance, of_experts = recipe.instance, [(scheme, True) for scheme in stored.expert_schemes]
+    of_others = [(scheme, False) for scheme in stored.schemes if scheme not in stored.expert_schemes]
+    for scheme, has_experts in (*of_experts, *of_others):
+        built = schemes.built(stored.method, scheme, experts=has_experts)
+        if built == frozenset():
+            where = " in experts" if has_experts and schemes.built(stored.method, scheme, experts=False) else ""
+            yield Finding("model", recipe.served_model.name, _OTHER_WEIGHTS, f"{reason} ({scheme}){where}")
+        elif built and instance is not None and instance.compute_capability in schemes.capabilities - built:
+            *others, newest = [f"{capability:g}" for capability in sorted(built)]
+            named = f"{', '.join(others)} or {newest}" if others else newest
+            example = _such_as(instance, lambda each, suited=built: each.compute_capability in suited)
+            fix = f"other GPUs{example}" if example else _OTHER_WEIGHTS
+            only = f"{reason} ({scheme}) on its GPUs, only on those of compute capability {named}"
+            yield Finding("instance_type", instance.name, fix, only)
 
 
 def _newer(instance: instances.InstanceRow, least: float) -> str:
-    """Return the smallest instance type whose GPUs have a compute capability, and together as much memory."""
+    """Return newer GPUs in words, with the smallest instance type that has them."""
+    return f"newer GPUs{_such_as(instance, lambda row: not _is_older(row, least))}"
+
+
+def _such_as(instance: instances.InstanceRow, suits: Callable[[instances.InstanceRow], bool]) -> str:
+    """Return the smallest instance type that suits, and whose accelerators have as much memory together, in words."""
     memory = instance.total_accelerator_memory_gb
-    found = (
-        row.name
-        for row in instances.by_size()
-        if row.hosts_endpoints and row.total_accelerator_memory_gb >= memory and not _is_older(row, least)
-    )
-    return f"newer GPUs, such as {next(found)}"
+    found = (row for row in instances.by_size() if row.hosts_endpoints and row.total_accelerator_memory_gb >= memory)
+    return next((f", such as {row.name}" for row in found if suits(row)), "")
 
 
 def _other_weights(recipe: Recipe, reason: str, stored: StoredQuantization) -> Finding:

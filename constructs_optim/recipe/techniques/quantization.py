@@ -13,7 +13,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from constructs_optim.recipe.catalog.models import ModelRow
-from constructs_optim.recipe.catalog.splits import StoredQuantization, ignored_modules
+from constructs_optim.recipe.catalog.quantized_modules import not_quantized
+from constructs_optim.recipe.catalog.splits import StoredQuantization
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.settings import Group, as_text
 from constructs_optim.training.job_log import MetricDefinition, definition, quantization_metrics
@@ -75,7 +76,7 @@ class AwqQuantization(_JobQuantization):
     @property
     def quantization(self) -> StoredQuantization:
         """AWQ, in groups."""
-        ignored = ignored_modules(tuple(self.ignored_layers))
+        ignored = not_quantized(self.ignored_layers, "parts")
         return StoredQuantization(method="awq", bits=4, group_size=self.group_size, ignored=ignored)
 
 
@@ -180,7 +181,7 @@ class CompressorQuantization(TrainedTechnique):
     @property
     def quantization(self) -> StoredQuantization:
         """The scheme, in compressed-tensors."""
-        ignored = ignored_modules(tuple(self.ignored_layers))
+        ignored = not_quantized(self.ignored_layers, "compressed")
         return StoredQuantization(
             method="compressed-tensors",
             bits=self.weight_bits,
