@@ -230,7 +230,7 @@ class Sender:
             if not number % _PIECES_AT_ONCE:
                 await asyncio.sleep(0)
         record = response.finish()
-        record.inputs = self.format.inputs(prompt)
+        self.format.count(record, prompt, self.generation)
         return record
 
 

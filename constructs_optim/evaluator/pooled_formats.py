@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,15 +15,18 @@ from constructs_optim.runtime.evaluation.pooled_outputs import (
     input_tokens_of,
     output_of,
     request_of_line,
+    written,
 )
 
 from .connection import error_message
 from .options import EvaluationError, FormatName, Generation
 from .prompts import Prompt
 from .requests import ErrorKind
-from .streaming import Format, candidate_formats
+from .streaming import Format, Record, candidate_formats
 
 _EXCERPT = 120
+# How many scores a request asks for (Cohere's and Jina's API, "Rerank").
+_FEWER = "top_n"
 
 
 class PooledFormat(Format):
@@ -32,15 +36,20 @@ class PooledFormat(Format):
     task: ClassVar[PooledTask]
 
     @classmethod
-    def inputs(cls, prompt: Prompt) -> int | None:
-        """Return the number of texts or documents; None for a prompt without them."""
+    def count(cls, record: Record, prompt: Prompt, generation: Generation) -> None:
+        """Note the number of texts or documents. A response with another number of outputs has failed."""
         request = _request(cls.task, prompt)
-        return request.inputs if request is not None else None
+        record.inputs = request.inputs if request is not None else None
+        if record.error is not None or record.inputs is None or _FEWER in generation.parameters:
+            return
+        if written(cls.task, json.loads(record.text), record.inputs) is None:
+            reason = f"not one output for each of the {record.inputs} inputs: {record.text[:_EXCERPT]}"
+            record.fail(ErrorKind.MALFORMED_RESPONSE, reason)
 
     @classmethod
     def suits(cls, prompt: Prompt) -> bool:
         """Return whether the prompt has texts, or a query and documents."""
-        return cls.inputs(prompt) is not None
+        return _request(cls.task, prompt) is not None
 
     @classmethod
     def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:

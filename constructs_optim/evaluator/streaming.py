@@ -105,9 +105,8 @@ class Format:
         raise NotImplementedError
 
     @classmethod
-    def inputs(cls, prompt: Prompt) -> int | None:
-        """Return the number of inputs of a request; None for text generation, which has one prompt."""
-        return None
+    def count(cls, record: Record, prompt: Prompt, generation: Generation) -> None:
+        """Note the number of inputs of a request; none for text generation, which has one prompt."""
 
     @classmethod
     def suits(cls, prompt: Prompt) -> bool:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from pydantic import JsonValue
 
 from constructs_optim.evaluator import load as load_module
 from constructs_optim.evaluator.connection import Exchange, SageMakerTarget, UrlTarget
@@ -75,7 +76,7 @@ def test_a_request_has_the_inputs_and_the_parameters_but_nothing_of_generation()
     assert body == {"model": "m", "input": ["a", "b"], "encoding_format": "base64", "dimensions": 8}
     query = Prompt(query="q", documents=("a", "b"))
     assert RerankFormat.body(query, Generation(), None) == {"query": "q", "documents": ["a", "b"]}
-    assert [written.inputs(query) for written in POOLED] == [None, 2, None]
+    assert [written.suits(query) for written in POOLED] == [False, True, False]
     for prompt in (Prompt(prompt="a"), Prompt(inputs="a"), Prompt(input="a")):
         assert ClassifyFormat.body(prompt, Generation(), None) == {"input": ["a"]}
         assert not RerankFormat.suits(prompt)
@@ -104,6 +105,18 @@ def test_a_response_is_read_as_a_whole() -> None:
 )
 def test_a_response_without_outputs_is_an_error(body: bytes, kind: ErrorKind) -> None:
     assert decoded(EmbedFormat, *([body] if body else [])).error is kind
+
+
+@pytest.mark.parametrize(
+    ("parameters", "kind"), [({}, ErrorKind.MALFORMED_RESPONSE), ({"top_n": 1}, None)], ids=["all", "the best one"]
+)
+def test_a_response_has_an_output_for_each_input_unless_fewer_are_asked_for(
+    parameters: dict[str, JsonValue], kind: ErrorKind | None
+) -> None:
+    record = decoded(RerankFormat, b'{"results": [{"index": 0, "relevance_score": 0.5}]}')
+    prompt = Prompt(query="q", documents=("a", "b"))
+    RerankFormat.count(record, prompt, Generation(parameters=parameters))
+    assert (record.error, record.inputs) == (kind, 2)
 
 
 def test_the_formats_to_try_depend_on_the_prompts() -> None:
