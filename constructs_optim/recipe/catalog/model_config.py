@@ -13,7 +13,8 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, AliasPath, Field
 
 from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Method, Name, Whole
-from .splits import MOST_SCHEMES, SCHEME, StoredQuantization, ignored_modules, splits
+from .splits import MOST_SCHEMES, SCHEME, Layer, Split, StoredQuantization, ignored_modules, splits
+from .towers import EncoderConfig
 
 _HALF, _WHOLE, _MOST_BITS = 16, 32, 64
 _DEFAULT_LABELS = 2
@@ -340,6 +341,14 @@ class ModelConfig(Geometry):
     )
     # The part that reads images or sound, whose parameters are not summed.
     tower: Any = Field(default=None, validation_alias=AliasChoices("vision_config", "audio_config"))
+    vision: EncoderConfig = Field(
+        default=EncoderConfig(),
+        validation_alias=AliasChoices("vision_config", "vit_config", AliasPath("thinker_config", "vision_config")),
+    )
+    audio: EncoderConfig = Field(
+        default=EncoderConfig(),
+        validation_alias=AliasChoices("audio_config", AliasPath("thinker_config", "audio_config")),
+    )
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -369,7 +378,7 @@ class ModelConfig(Geometry):
             "max_position_in_vllm_0_29": other if (other := text.longest_context_in_vllm_0_29) != longest else None,
             "max_position_in_sglang": other if (other := text.longest_context_in_sglang) != longest else None,
             "full_attention_layers": text.full_attention_layers,
-            "splits": splits(text) or None,
+            "splits": {**splits(text), **self._encoders} or None,
             "sparse_attention": True if text.is_sparse and text.kv_lora_rank is not None else None,
             "fp8_cache_capability": self._fp8_cache_capability,
             **text.cache,
@@ -381,6 +390,11 @@ class ModelConfig(Geometry):
                 "stored_gb": round(stored / 8e9, 3),
             }
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def _encoders(self) -> dict[Layer, Split]:
+        found: dict[Layer, Split] = {"vision": self.vision.split, "audio": self.audio.split}
+        return {name: split for name, split in found.items() if split != Split()}
 
     @property
     def _fp8_cache_capability(self) -> float | None:
