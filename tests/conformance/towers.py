@@ -89,6 +89,7 @@ CORRECTED: Mapping[str, Mapping[str, Any]] = {
         "thinker_config.vision_config.apply_vit_abs_pos_embed": True,
     },
     "Qwen3VLMoeForConditionalGeneration": {"text_config.norm_topk_prob": True},
+    "SiglipModel": {"text_config.num_attention_heads": 16, "text_config.hidden_size": 1024},
     "Step3VLForConditionalGeneration": {
         "text_config.architectures": ["Step3TextForCausalLM"],
         "text_config.moe_layers_enum": "4,5",

@@ -102,6 +102,7 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT289", "model"): ("another model", "SpeculativeDecoding.speculator(model=...) of the model"),
     ("OPT290", "model"): ("the model's weights in 16 bits",),
     ("OPT291", "model"): ("review the Python files", "another model"),
+    ("OPT307", "model"): ("another model, or ",),
     ("OPT292", "environment.SM_VLLM_DTYPE"): ("auto",),
 }
 

@@ -394,6 +394,14 @@ GOOD: dict[str, list[dict[str, Any]]] = {
             "instance_type": "ml.p4d.24xlarge",
         },
     ],
+    "OPT307": [
+        _of_type("llama"),
+        {
+            **_of_type("llama", rope_lacks=("yarn.factor",)),
+            "environment": {"SM_VLLM_HF_OVERRIDES": '{"rope_parameters": {"rope_type": "default"}}'},
+        },
+        {**_of_type("llama", rope_lacks=("yarn.factor",)), "server": Server.sglang()},
+    ],
     "OPT296": [_of_architecture("BertModel"), _of_architecture("Qwen3ForCausalLM")],
     "OPT297": [
         {**_of_architecture("BertModel"), "server": Server.vllm()},
@@ -835,6 +843,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT293", {**_of_type("bloom"), "instance_type": "ml.p5.4xlarge", "techniques": [KvCache.fp8()]}, "instance_type", "a KV cache in 16 bits, or newer GPUs, such as ml.g7e.2xlarge"),
     ("OPT293", {**_of_type("deepseek_v3", fp8_cache_capability=8.9), "instance_type": "ml.p4d.24xlarge"}, "instance_type", 'environment={"SM_VLLM_KV_CACHE_DTYPE": "bfloat16"}, or newer GPUs, such as ml.'),
     ("OPT293", {**_of_type("qwen3", fp8_cache_capability=8.0), "instance_type": "ml.g4dn.12xlarge"}, "instance_type", 'environment={"SM_VLLM_KV_CACHE_DTYPE": "float16"}'),
+    ("OPT307", _of_type("llama", rope_lacks=("yarn.factor",)), "model", "another model, or factor in rope_scaling"),
+    ("OPT307", _of_type("llama", rope_lacks=("llama3.low_freq_factor", "llama3.high_freq_factor")), "model", "has no number low_freq_factor and high_freq_factor"),
     ("OPT296", _of_architecture("WhisperForConditionalGeneration"), "model", "huggingface-asr-whisper-large-v3"),
     ("OPT297", {**_of_architecture("BertModel"), "server": Server.lmi()}, "server", "Server.vllm(), or leave server out"),
     ("OPT297", {**_of_architecture("Qwen2Model"), "server": Server.sglang()}, "server", "does not serve embeddings here"),

@@ -242,3 +242,23 @@ def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
         )
         fix = f'environment={{"{recipe.variable(_CACHE)}": "{wider}"}}, or {_newer(instance, least)}'
         yield Finding("instance_type", instance.name, fix, reason)
+
+
+@rule("OPT307", "https://docs.vllm.ai/en/latest/api/vllm/model_executor/layers/rotary_embedding/")
+def _the_configuration_says_how_positions_are_encoded(recipe: Recipe) -> Iterator[Finding]:
+    """The model's configuration says how positions are encoded: it has the numbers that the kind of rope scaling needs,
+    such as the factor of YaRN.
+    """
+    row, known = recipe.model_row, engine_models.of_image(recipe.serving_image.image)
+    if row is None or not row.rope_lacks or known is None or known.title != "vLLM":
+        return
+    if any(engine_setting(recipe, name) is not None for name in _CHANGING):
+        return
+    kind, _, _ = row.rope_lacks[0].partition(".")
+    lacking = " and ".join(name.partition(".")[2] for name in row.rope_lacks)
+    reason = (
+        f"the configuration of {recipe.served_model.name} asks for the rope scaling {kind}, and has no number "
+        f"{lacking}, without which {known.title} {known.release} does not start"
+    )
+    fix = f"another model, or {lacking} in rope_scaling of its config.json"
+    yield Finding("model", recipe.served_model.name, fix, reason)
