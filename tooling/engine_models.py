@@ -40,6 +40,7 @@ _SOURCE = (
     "config.json or the argument): QuantizationMethods of vLLM and BASE_QUANTIZATION_METHODS of SGLang. "
     "deprecated: the first and the last of these releases that load the method only with --allow-deprecated-"
     "quantization. least_capability: get_min_capability of its class, ten times the compute capability. "
+    "dtypes: the types of numbers beside its weights (get_supported_act_dtypes of vLLM's class). "
     "load_formats: LoadFormats of vLLM and LoadFormat of SGLang. configurations: the model types in config.json whose "
     "configuration is vLLM's own (_CONFIG_REGISTRY). without_float16: the model types that it does not run in float16 "
     "(_FLOAT16_NOT_SUPPORTED_MODELS). features of its quantization: gptq_any_scheme is GPTQ with 2, 3, 4 or 8 bits, "
@@ -71,6 +72,7 @@ _TASKS = {
 }
 _MOVED = "_OOT_SUPPORTED_MODELS"
 _LIMITS, _ONLY_SPEECH, _CAPABILITY = "get_supported_mm_limits", "supports_transcription_only", "get_min_capability"
+_DTYPES = "get_supported_act_dtypes"
 _PARTS = (
     "architectures",
     "plugins",
@@ -329,6 +331,7 @@ class Vllm:
             name: {
                 "deprecated": name in deprecated,
                 "least_capability": least_capability(classes, of_class.get(name, "")),
+                "dtypes": dtypes(classes, of_class.get(name, "")),
             }
             for name in names
         }
@@ -457,6 +460,14 @@ def least_capability(classes: Classes, name: str) -> int | None:
             return None
 
 
+def dtypes(classes: Classes, name: str) -> list[str]:
+    """Return the types of activations of a class of quantization."""
+    method = classes.method(name, _DTYPES)
+    returned = (node for node in ast.walk(method) if isinstance(node, ast.Return)) if method is not None else ()
+    named = {each.attr for node in returned for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    return sorted({"half": "float16"}.get(each, each) for each in named)
+
+
 _ENGINES = {"vllm": Vllm, "sglang": Sglang}
 
 
@@ -471,7 +482,7 @@ def merged(releases: list[str], found: list[dict[str, _Row]]) -> dict[str, _Row]
         deprecated = [bool(table.get(name, {}).get("deprecated")) for table in found]
         if any(deprecated):
             row["deprecated"] = list(_span(name, releases, deprecated))
-        kept = {key: last.get(key) for key in ("task", "encoder", "inputs", "plugin", "least_capability")}
+        kept = {key: last.get(key) for key in ("task", "encoder", "inputs", "plugin", "least_capability", "dtypes")}
         rows[name] = row | {key: value for key, value in kept.items() if value and value != _GENERATE}
     return rows
 

@@ -46,8 +46,10 @@ _PREPARATION = {
 # Compiled parts of vLLM for CUDA, and packages for GPUs that its container has.
 _COMPILED = ("_C_stable_libtorch", "_moe_C", "_qutlass_C", "_flashmla_C", "_flashkda_C")
 _ATTENTION = ("vllm_flash_attn._vllm_fa2_C", "vllm_flash_attn._vllm_fa3_C")
-_PACKAGES = frozenset({"cuda", "cutlass", "deep_gemm", "flashinfer", "pynvml", "quack", "tilelang", "torchvision"})
-_FLASH_ATTENTION = "vllm.vllm_flash_attn.cute"
+_PACKAGES = frozenset(
+    {"cuda", "cutlass", "deep_gemm", "flashinfer", "pynvml", "quack", "tilelang", "torchaudio", "torchvision"}
+)
+_FLASH_ATTENTION = ("vllm.vllm_flash_attn.cute", "vllm.third_party.deep_gemm")
 _NAMESPACES = frozenset({"_C", "_moe_C", "_flashkda_C"})
 
 
@@ -108,6 +110,10 @@ def without_cuda() -> None:
     """Replace what needs CUDA and is not called."""
     # transformers notices here which packages it lacks.
     importlib.import_module("transformers.models.auto.image_processing_auto")
+    # Names that vLLM 0.30 imports, of transformers before 5.24. They have no weights.
+    pixtral: Any = importlib.import_module("transformers.models.pixtral.modeling_pixtral")
+    pixtral.PixtralRotaryEmbedding = lambda config, device: torch.nn.Identity()
+    pixtral.position_ids_in_meshgrid = None
     for name in (*_COMPILED, *_ATTENTION):
         sys.modules[f"vllm.{name}"] = types.ModuleType(f"vllm.{name}")
     sys.meta_path.append(_Packages())  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ FILE = Path(__file__).parent / "recorded" / "real_configurations.json"
 # Four T4, an L40S and eight H100.
 HOSTS = ("ml.g4dn.12xlarge", "ml.g6e.2xlarge", "ml.p5.48xlarge")
 # The rules about what an engine builds; the engine has no memory here, and no other server.
-RULES = frozenset({"OPT054", "OPT289", "OPT290", "OPT291", "OPT292", "OPT293"})
+RULES = frozenset({"OPT054", "OPT289", "OPT290", "OPT291", "OPT292", "OPT293", "OPT307"})
 RELEASE = engine_models.transformers().vllm
 BUILDS = "builds"
 _MODEL, _LONGEST = "acme/mine", 90

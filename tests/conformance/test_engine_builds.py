@@ -26,7 +26,7 @@ SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
 SAMPLES = "s3://samples/chat/"
 RELEASE = engine_models.transformers().vllm
 # The rules about what an engine builds; the engine has no memory here, and no other server.
-RULES = frozenset({"OPT054", "OPT289", "OPT290", "OPT291", "OPT292", "OPT293"})
+RULES = frozenset({"OPT054", "OPT289", "OPT290", "OPT291", "OPT292", "OPT293", "OPT307"})
 # The least numbers of plans and refusals, so that a catalog that cannot be planned fails here.
 LEAST_PLANNED, LEAST_REFUSED = 6000, 800
 MOST_TOO_STRICT = 0.02

@@ -63,6 +63,7 @@ def enum(operation: str, *path: str) -> set[str]:
         "layers",
         "recommendations",
         "resource_types",
+        "towers",
         "weight_schemes",
         "workload",
     ],

@@ -145,3 +145,26 @@ def test_the_document_says_how_old_each_file_is() -> None:
     table = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text(encoding="utf-8").split("| file | as of |")[1]
     rows = re.findall(r"^\| (`.*) \| (\d{4}-\d\d-\d\d) \|", table, re.MULTILINE)
     assert {name: date for names, date in rows for name in re.findall(r"`([\w.]+)`", names)} == dates
+
+
+@pytest.mark.parametrize(
+    ("rope", "lacking"),
+    [
+        ({"rope_type": "yarn", "factor": 4}, ()),
+        ({"rope_type": "yarn", "factor": "4.0"}, ("yarn.factor",)),
+        ({"type": "linear"}, ("linear.factor",)),
+        ({"rope_type": "llama3", "factor": 8.0}, ("llama3.low_freq_factor", "llama3.high_freq_factor")),
+        ({"rope_type": "longrope", "short_factor": [1.0]}, ("longrope.long_factor",)),
+        ({"rope_type": "deepseek_yarn", "factor": 4.0}, ("deepseek_yarn.original_max_position_embeddings",)),
+        (
+            {"full_attention": {"rope_type": "linear"}, "sliding_attention": {"rope_type": "default"}},
+            ("linear.factor",),
+        ),
+        ({"type": "mrope", "mrope_section": [16, 24, 24]}, ()),
+        ({"type": "mrope"}, ("mrope.mrope_section",)),
+        ({"rope_type": "default"}, ()),
+    ],
+)
+def test_a_configuration_lacks_what_its_rope_scaling_needs(rope: dict[str, Any], lacking: tuple[str, ...]) -> None:
+    columns = ModelConfig.model_validate({"model_type": "llama", "rope_scaling": rope}).columns
+    assert columns.get("rope_lacks", ()) == lacking

@@ -81,7 +81,7 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT037", "server"): ("a server: ",),
     ("OPT040", "techniques[1]"): ("either compilation or speculative decoding",),
     ("OPT048", "jobs.capacity_reservation.arn"): ("a training plan in us-east-1",),
-    ("OPT054", "instance_type"): ("an instance type with 1 or 2 GPUs",),
+    ("OPT054", "instance_type"): ("an instance type with 1 or 2",),
     ("OPT058", "server.adapters"): ("Server.vllm(adapters=...) or Server.lmi(adapters=...)",),
     ("OPT060", "techniques[0]"): ("Model.jumpstart(...), or SpeculativeDecoding.custom_draft(...)",),
     ("OPT064", "techniques[0].accept_eula"): ("read its license, then accept it",),
@@ -103,6 +103,7 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT290", "model"): ("the model's weights in 16 bits",),
     ("OPT290", "instance_type"): ("the model's weights in 16 bits",),
     ("OPT291", "model"): ("review the Python files", "another model"),
+    ("OPT307", "model"): ("another model, or ",),
     ("OPT292", "environment.SM_VLLM_DTYPE"): ("auto",),
 }
 

@@ -119,12 +119,18 @@ def _of_type(name: str, **columns: Any) -> dict[str, Any]:
     return _of_architecture("LlamaForCausalLM", model_type=name, **columns)
 
 
+_BITS_4 = StoredQuantization(method="awq", bits=4, group_size=128)
 _OVERRIDES = '{"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": true}'
 
 
 def _for_task(task: TaskName, name: str, **columns: Any) -> dict[str, Any]:
     """A recipe of a model with an architecture, which declares a task."""
     return {**_of_architecture(name, **columns), "model": _hub("acme/mine", task=task)}
+
+
+def _encoder(name: str, **parts: Split) -> dict[str, Any]:
+    """A recipe on eight GPUs of a model with this architecture, whose recorded encoder has these parts."""
+    return {**_of_architecture(name, splits=parts), "instance_type": "ml.g6e.48xlarge"}
 
 
 def _split(**parts: Split) -> dict[str, Any]:
@@ -147,6 +153,7 @@ def _hub(model_id: str, **settings: Any) -> Model:
     return Model.huggingface(model_id, revision=_COMMIT, **settings)
 
 
+_GLM_4V = _encoder("Glm4vForConditionalGeneration", vision=Split(heads=12, width=13_696))
 _NARROW = _split(hidden=Split(width=4096), attention=Split(heads=32, width=4096), mlp=Split(width=11_008))
 _FEW_KEYS = _split(attention=Split(heads=40, width=5120), key_value=Split(heads=10, width=1280))
 _EXPERTS = _split(hidden=Split(width=2048), attention=Split(heads=32, width=4096), experts=Split(width=768))
@@ -364,6 +371,13 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {**_of_type("gemma2"), "environment": {"SM_VLLM_DTYPE": "bfloat16"}},
         {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "half"}},
         {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "float32"}, "instance_type": "ml.g4dn.12xlarge"},
+        {**_of_type("gemma2"), "instance_type": "ml.g4dn.12xlarge"},
+        {**_of_type("gemma2", quantization=_BITS_4), "instance_type": "ml.g5.12xlarge"},
+        {**_of_type("llama", quantization=_BITS_4), "instance_type": "ml.g4dn.12xlarge"},
+        {
+            **_of_type("gemma2", quantization=StoredQuantization(method="compressed-tensors", bits=4)),
+            "instance_type": "ml.g4dn.12xlarge",
+        },
     ],
     "OPT293": [
         {**_of_type("bloom"), "instance_type": "ml.p5.4xlarge"},
@@ -382,6 +396,14 @@ GOOD: dict[str, list[dict[str, Any]]] = {
             "server": Server.sglang(),
             "instance_type": "ml.p4d.24xlarge",
         },
+    ],
+    "OPT307": [
+        _of_type("llama"),
+        {
+            **_of_type("llama", rope_lacks=("yarn.factor",)),
+            "environment": {"SM_VLLM_HF_OVERRIDES": '{"rope_parameters": {"rope_type": "default"}}'},
+        },
+        {**_of_type("llama", rope_lacks=("yarn.factor",)), "server": Server.sglang()},
     ],
     "OPT296": [_of_architecture("BertModel"), _of_architecture("Qwen3ForCausalLM")],
     "OPT297": [
@@ -503,6 +525,14 @@ GOOD: dict[str, list[dict[str, Any]]] = {
             "techniques": [Quantization.fp8_block()],
             "environment": {"SM_VLLM_ENABLE_EXPERT_PARALLEL": "true"},
         },
+        {**_GLM_4V, "instance_type": "ml.g6e.12xlarge"},
+        {**_GLM_4V, "environment": {"SM_VLLM_MM_ENCODER_TP_MODE": "data"}},
+        {**_GLM_4V, "environment": {"SM_VLLM_LANGUAGE_MODEL_ONLY": "true"}},
+        {**_GLM_4V, "environment": {"SM_VLLM_LIMIT_MM_PER_PROMPT": '{"image": 0, "video": 0}'}},
+        {**_GLM_4V, "server": Server.sglang()},
+        # Copied to every accelerator, and run by other code.
+        _encoder("Qwen3ASRForConditionalGeneration", audio=Split(heads=20, width=5124)),
+        _encoder("Gemma4ForConditionalGeneration", vision=Split(heads=12, width=3073)),
     ],
     "OPT060": [{"techniques": [SpeculativeDecoding.sagemaker_draft()]}],
     "OPT061": [{"techniques": [SpeculativeDecoding.sagemaker_draft()], "region": "eu-west-1"}],
@@ -809,10 +839,15 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT291", _of_type("acme"), "model", "do not know acme, the type of acme/mine"),
     ("OPT292", {**_of_type("gemma3"), "environment": {"SM_VLLM_DTYPE": "half"}}, "environment.SM_VLLM_DTYPE", "does not run gemma3 models in float16"),
     ("OPT292", {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "bfloat16"}, "instance_type": "ml.g4dn.12xlarge"}, "environment.SM_VLLM_DTYPE", "has no bfloat16"),
+    ("OPT292", {**_of_type("gemma2", quantization=_BITS_4), "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "newer GPUs, such as ml."),
+    ("OPT292", {**_of_type("glm4"), "techniques": [Quantization.awq()], "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "quantized with awq in float32"),
+    ("OPT292", {**_of_type("gemma2", quantization=_BITS_4), "environment": {"SM_VLLM_DTYPE": "auto"}, "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "has no bfloat16"),
     ("OPT293", {**_of_type("glm_moe_dsa", sparse_attention=True), "instance_type": "ml.g6e.48xlarge"}, "instance_type", "only on GPUs of compute capability 9 or newer"),
     ("OPT293", {**_of_type("bloom"), "instance_type": "ml.p5.4xlarge", "techniques": [KvCache.fp8()]}, "instance_type", "a KV cache in 16 bits, or newer GPUs, such as ml.g7e.2xlarge"),
     ("OPT293", {**_of_type("deepseek_v3", fp8_cache_capability=8.9), "instance_type": "ml.p4d.24xlarge"}, "instance_type", 'environment={"SM_VLLM_KV_CACHE_DTYPE": "bfloat16"}, or newer GPUs, such as ml.'),
     ("OPT293", {**_of_type("qwen3", fp8_cache_capability=8.0), "instance_type": "ml.g4dn.12xlarge"}, "instance_type", 'environment={"SM_VLLM_KV_CACHE_DTYPE": "float16"}'),
+    ("OPT307", _of_type("llama", rope_lacks=("yarn.factor",)), "model", "another model, or factor in rope_scaling"),
+    ("OPT307", _of_type("llama", rope_lacks=("llama3.low_freq_factor", "llama3.high_freq_factor")), "model", "has no number low_freq_factor and high_freq_factor"),
     ("OPT296", _of_architecture("WhisperForConditionalGeneration"), "model", "huggingface-asr-whisper-large-v3"),
     ("OPT297", {**_of_architecture("BertModel"), "server": Server.lmi()}, "server", "Server.vllm(), or leave server out"),
     ("OPT297", {**_of_architecture("Qwen2Model"), "server": Server.sglang()}, "server", "does not serve embeddings here"),
@@ -897,6 +932,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT054", {**_NARROW, "techniques": [_awq()]}, "instance_type", "1 or 2 (tensor_parallel_degree=), or Quantization.awq(group_size=64)"),
     ("OPT054", {**_EXPERTS, "techniques": [Quantization.fp8_block()]}, "instance_type", "1 or 2 (tensor_parallel_degree=), or Quantization.fp8_dynamic()"),
     ("OPT054", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "instance_type": "ml.g5.48xlarge", "techniques": []}, "instance_type", "ml.g4dn.xlarge"),
+    ("OPT054", _GLM_4V, "instance_type", 'environment={"SM_VLLM_MM_ENCODER_TP_MODE": "data"}, or'),
+    ("OPT054", _GLM_4V, "instance_type", "12 attention heads of the vision encoder cannot be spread evenly over 8"),
+    ("OPT054", _encoder("UltravoxModel", audio=Split(heads=20, width=5120)), "instance_type", "20 attention heads of the audio encoder"),
+    ("OPT054", _encoder("InternVLForConditionalGeneration", vision=Split(heads=12, width=4100)), "instance_type", "the width of an MLP of the vision encoder is 4100"),
+    ("OPT054", {**_GLM_4V, "environment": {"SM_VLLM_LIMIT_MM_PER_PROMPT": '{"image": 1}'}}, "instance_type", "12 attention heads"),
     ("OPT023", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "techniques": [PreOptimized()]}, "techniques[0]", "no pre-optimized configuration for"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "a 16-bit Llama or Mistral model"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-thebloke-mistral-7b-openorca-awq")}, "techniques[0]", "16-bit"),

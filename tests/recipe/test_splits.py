@@ -8,7 +8,8 @@ import pytest
 
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 from constructs_optim.recipe.catalog.quantized_modules import Matching, not_quantized
-from constructs_optim.recipe.catalog.splits import Misfit, Split, StoredQuantization, misfits
+from constructs_optim.recipe.catalog.splits import Layer, Misfit, Split, StoredQuantization, misfits
+from constructs_optim.recipe.catalog.towers import split_towers
 
 AWQ = StoredQuantization(method="awq", bits=4, group_size=128)
 COMPRESSED = StoredQuantization(method="compressed-tensors", bits=4, group_size=128)
@@ -191,6 +192,57 @@ def test_the_width_of_dense_layers_counts_where_there_are_any(changed: dict[str,
 def test_shared_experts_have_a_width_of_their_own(changed: dict[str, Any], expected: int | None) -> None:
     parts = ModelConfig.model_validate({**mixture(2048, 768), **changed}).columns["splits"]
     assert parts.get("shared_experts", Split()).width == expected
+
+
+WHISPER_LARGE = {"d_model": 1280, "encoder_attention_heads": 20, "encoder_ffn_dim": 5120}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"vision_config": {"num_heads": 12, "intermediate_size": 13_696}}, {"vision": Split(heads=12, width=13_696)}),
+        ({"vision_config": {"num_attention_heads": 16}}, {"vision": Split(heads=16)}),
+        ({"vision_config": {"vt_num_attention_heads": 12, "num_attention_heads": 16}}, {"vision": Split(heads=12)}),
+        ({"audio_config": WHISPER_LARGE}, {"audio": Split(heads=20, width=5120)}),
+        (
+            {"thinker_config": {"vision_config": {"num_heads": 16}, "audio_config": WHISPER_LARGE}},
+            {"vision": Split(heads=16), "audio": Split(heads=20, width=5120)},
+        ),
+        ({"vision_config": {}}, {}),
+    ],
+)
+def test_a_configuration_tells_what_is_split_of_encoders(config: dict[str, Any], expected: dict[str, Split]) -> None:
+    parts = ModelConfig.model_validate(config).columns.get("splits", {})
+    assert {name: parts[name] for name in ("vision", "audio") if name in parts} == expected
+
+
+@pytest.mark.parametrize(
+    ("architecture", "split", "degrees"),
+    [
+        # Heads and widths; widths alone; an encoder that is copied if its heads do not fit; one that is never split.
+        ("Glm4vForConditionalGeneration", Split(heads=12, width=13_696), [1, 2, 4]),
+        ("Qwen2_5_VLForConditionalGeneration", Split(heads=16, width=3420), [1, 2, 4]),
+        ("InternVLForConditionalGeneration", Split(heads=25, width=12_800), [1, 2, 4, 8]),
+        ("Qwen3OmniMoeForConditionalGeneration", Split(heads=12, width=5124), [1, 2, 4, 8]),
+        ("Qwen3OmniMoeForConditionalGeneration", Split(heads=16, width=5124), [1, 2, 4]),
+        ("Gemma4ForConditionalGeneration", Split(heads=12, width=3073), [1, 2, 4, 8]),
+    ],
+)
+def test_these_degrees_split_an_encoder_evenly(architecture: str, split: Split, degrees: list[int]) -> None:
+    encoder: Layer = "audio" if "Omni" in architecture else "vision"
+
+    def fits(degree: int) -> bool:
+        parts = split_towers((architecture,), {encoder: split}, degree, whole=False)
+        # The weights of encoders are in no groups.
+        return not any(misfits(parts, degree, AWQ))
+
+    assert [degree for degree in (1, 2, 4, 8) if fits(degree)] == degrees
+
+
+def test_an_encoder_is_whole_on_request_where_vllm_can_do_that() -> None:
+    parts: dict[Layer, Split] = {"vision": Split(heads=12), "mlp": Split(width=4096)}
+    assert split_towers(("Glm4vForConditionalGeneration",), parts, 8, whole=True).keys() == {"mlp"}
+    assert split_towers(("Gemma3ForConditionalGeneration",), parts, 8, whole=True).keys() == {"mlp", "vision"}
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ class Loaded(BaseModel, frozen=True, extra="forbid"):
     plugin: str | None = None
     deprecated: tuple[str, str] | None = None
     least_capability: int | None = None
+    dtypes: tuple[str, ...] = ()
 
 
 class Table(NamedTuple):

@@ -73,6 +73,7 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     is_bidirectional: bool | None = None
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] | None = None
+    rope_lacks: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] | None = None
     sparse_attention: bool | None = None
     fp8_cache_capability: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
     parameters_billion: _Size | None = None

@@ -12,18 +12,44 @@ from pydantic import AliasChoices, AliasPath, Field
 
 from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
 from .quantization_config import QuantizationConfig
-from .splits import module_layers, splits
+from .splits import Layer, Split, module_layers, splits
+from .towers import EncoderConfig
 
 _HALF, _WHOLE = 16, 32
 _DEFAULT_LABELS = 2
+
+
+_Factor = Annotated[float, Field(strict=True, gt=0, le=MOST)] | None
+# What kinds of rope scaling need (transformers 5.24, RotaryEmbeddingConfigMixin.validate_rope of
+# modeling_rope_utils.py, which fills in the original positions of some; vLLM 0.30, get_rope of
+# layers/rotary_embedding).
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("linear", "dynamic", "ntk", "yarn"), ("factor",)),
+    **dict.fromkeys(("deepseek_yarn", "deepseek_llama_scaling"), ("factor", "original_max_position_embeddings")),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
+    "longrope": ("short_factor", "long_factor"),
+    "mrope": ("mrope_section",),
+}
 
 
 class _Rope(ConfigPart):
     """How positions beyond those of the training are encoded."""
 
     rope_type: str = Field(default="", validation_alias=AliasChoices("rope_type", "type"))
-    factor: float = Field(default=1.0, gt=0, le=MOST)
+    # A number in quotes is none (transformers, modeling_rope_utils.py).
+    factor: _Factor = None
     original_max_position_embeddings: Whole = None
+    low_freq_factor: _Factor = None
+    high_freq_factor: _Factor = None
+    short_factor: Any = None
+    long_factor: Any = None
+    mrope_section: Any = None
+
+    @property
+    def lacking(self) -> list[str]:
+        """The fields that this kind needs and that are missing, as ``yarn.factor``."""
+        needed = _NEEDED.get(self.rope_type, ())
+        return [f"{self.rope_type}.{name}" for name in needed if getattr(self, name) is None]
 
 
 # The kinds of rope scaling with which the configuration states positions that are already scaled (vLLM,
@@ -85,6 +111,14 @@ class ModelConfig(Geometry):
     )
     # The part that reads images or sound, whose parameters are not summed.
     tower: Any = Field(default=None, validation_alias=AliasChoices("vision_config", "audio_config"))
+    vision: EncoderConfig = Field(
+        default=EncoderConfig(),
+        validation_alias=AliasChoices("vision_config", "vit_config", AliasPath("thinker_config", "vision_config")),
+    )
+    audio: EncoderConfig = Field(
+        default=EncoderConfig(),
+        validation_alias=AliasChoices("audio_config", AliasPath("thinker_config", "audio_config")),
+    )
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -114,7 +148,8 @@ class ModelConfig(Geometry):
             "max_position_in_vllm_0_29": other if (other := text.longest_context_in_vllm_0_29) != longest else None,
             "max_position_in_sglang": other if (other := text.longest_context_in_sglang) != longest else None,
             "full_attention_layers": text.full_attention_layers,
-            "splits": splits(text) or None,
+            "splits": {**splits(text), **self._encoders} or None,
+            "rope_lacks": text.rope_lacks or None,
             "sparse_attention": True if text.is_sparse and text.kv_lora_rank is not None else None,
             "fp8_cache_capability": self._fp8_cache_capability,
             **text.cache,
@@ -126,6 +161,11 @@ class ModelConfig(Geometry):
                 "stored_gb": round(stored / 8e9, 3),
             }
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def _encoders(self) -> dict[Layer, Split]:
+        found: dict[Layer, Split] = {"vision": self.vision.split, "audio": self.audio.split}
+        return {name: split for name, split in found.items() if split != Split()}
 
     @property
     def _fp8_cache_capability(self) -> float | None:
@@ -146,7 +186,7 @@ class ModelConfig(Geometry):
         stated = self._stated_context
         if stated is None or _SCALES_ITSELF in self.model_type:
             return stated
-        factors = [rope.factor for rope in self._ropes if rope.rope_type not in _SCALED]
+        factors = [rope.factor or 1 for rope in self._ropes if rope.rope_type not in _SCALED]
         return int(stated * (factors[-1] if factors else 1))
 
     @property
@@ -158,7 +198,7 @@ class ModelConfig(Geometry):
         positions, factor = stated, 1.0
         for rope in self._ropes:
             if rope.rope_type not in _SCALED_BEFORE:
-                factor = rope.factor
+                factor = rope.factor or 1
             if rope.rope_type == _YARN:
                 # Without them, transformers fills in max_position_embeddings (standardize_rope_params).
                 original = self.original_max_position_embeddings or rope.original_max_position_embeddings
@@ -180,7 +220,7 @@ class ModelConfig(Geometry):
             return stated
         # transformers fills in the original positions of these kinds (standardize_rope_params).
         has_original = self.rope.original_max_position_embeddings is not None or self.rope.rope_type in _SCALED
-        return stated if has_original else int(stated * self.rope.factor)
+        return stated if has_original else int(stated * (self.rope.factor or 1))
 
     @property
     def _stated_context(self) -> int | None:
@@ -195,6 +235,11 @@ class ModelConfig(Geometry):
         """How positions are encoded, in each kind of layer if they differ."""
         ropes = [self.rope] if isinstance(self.rope, _Rope) else (self.rope or {}).values()
         return [rope for rope in ropes if rope is not None]
+
+    @property
+    def rope_lacks(self) -> tuple[str, ...]:
+        """What the configuration lacks of what its kinds of rope scaling need, as ``yarn.factor``."""
+        return tuple(name for rope in self._ropes for name in rope.lacking)
 
     @property
     def _labels(self) -> int | None:

@@ -97,7 +97,8 @@ class ModelRow:
     by which they read it, and ``has_code`` whether the repository has its own code for that. ``pools`` tells whether it
     says how outputs become embeddings (Sentence Transformers), ``labels`` is the number of classes of a model that
     classifies. With ``is_bidirectional``, tokens attend to later ones too when the model pools. ``quantization`` is how
-    its weights are quantized. ``splits`` has what tensor parallelism splits in each kind of layer. With
+    its weights are quantized. ``splits`` has what tensor parallelism splits in each kind of layer.
+    ``rope_lacks`` are the fields that the configuration's kind of rope scaling needs and that it lacks. With
     ``sparse_attention``, an indexer chooses the tokens that latent attention reads. ``fp8_cache_capability`` is the
     least compute capability of GPUs on which vLLM stores the KV cache in FP8, as the configuration says; None if it
     does not say so.
@@ -130,6 +131,7 @@ class ModelRow:
     is_bidirectional: bool = False
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] = field(default_factory=dict[Layer, Split])
+    rope_lacks: tuple[str, ...] = ()
     sparse_attention: bool = False
     fp8_cache_capability: float | None = None
     parameters_billion: float | None = None

@@ -30,8 +30,11 @@ Layer = Literal[
     "attention_gates",
     "delta_gates",
     "layer_inputs",
+    "vision",
+    "audio",
 ]
-"""A kind of layer, or a part of it that is split by its own number of heads; ``hidden`` is never split."""
+"""A kind of layer, or a part of it that is split by its own number of heads; ``hidden`` is never split. ``vision`` and
+``audio`` are the encoders of images and sound."""
 MODULES: Mapping[Layer, Module] = {
     "attention": "self_attn",
     "key_value": "self_attn",
@@ -47,6 +50,8 @@ _HEADS: Mapping[Layer, str] = {
     "state_space": "state-space heads",
     "linear_attention_keys": "key heads of linear attention",
     "linear_attention": "value heads of linear attention",
+    "vision": "attention heads of the vision encoder",
+    "audio": "attention heads of the audio encoder",
 }
 _GROUPS = "groups of state-space heads"
 _WIDTHS: Mapping[Layer, str] = {
@@ -61,6 +66,8 @@ _WIDTHS: Mapping[Layer, str] = {
     "attention_gates": "the number of attention heads, each with a gate of its own",
     "delta_gates": "the number of heads of delta attention, each with a gate of its own",
     "layer_inputs": "the width of the inputs of all layers",
+    "vision": "the width of an MLP of the vision encoder",
+    "audio": "the width of an MLP of the audio encoder",
 }
 # Widths of outputs alone. Groups of weights are of the inputs; blocks are also of the outputs, if these are split.
 _OUTPUTS = frozenset[Layer]({"state_space", "attention_gates", "delta_gates", "layer_inputs"})
@@ -69,6 +76,8 @@ _OUTPUTS = frozenset[Layer]({"state_space", "attention_gates", "delta_gates", "l
 _MERGED = frozenset[Layer]({"delta_gates"})
 # If there are more accelerators than heads of keys and values, several accelerators hold copies of the same head.
 _COPIED = frozenset[Layer]({"key_value", "global_key_value"})
+# Encoders, whose weights are rarely quantized.
+_ENCODERS = frozenset[Layer]({"vision", "audio"})
 _COMPRESSED, _FP8, _GROUPED = "compressed-tensors", "fp8", frozenset({"awq", "gptq"})
 # vLLM divides groups and blocks of experts, down to these numbers, until they fit (moe_wna16.py, fp8.py).
 _LEAST_GROUP, _LEAST_BLOCK = 32, 32
@@ -167,23 +176,23 @@ def splits(model: Geometry) -> dict[Layer, Split]:
     values = model.v_head_dim if is_latent else dimension
     linear, value = model.linear_num_value_heads, model.linear_value_head_dim
     found: dict[Layer, Split] = {
-        "hidden": _split(width=model.hidden_size),
-        "attention": _split(heads, width=(heads or 0) * (values or 0)),
-        "key_value": _split() if is_latent else _split(keys, width=(keys or 0) * (dimension or 0)),
-        "global_key_value": _split(model.num_global_key_value_heads),
-        "mlp": _split(width=_dense_width(model)),
-        "experts": _split(width=_expert_width(model)),
-        "shared_experts": _split(width=_shared_width(model)),
-        "state_space": _split(
+        "hidden": split_of(width=model.hidden_size),
+        "attention": split_of(heads, width=(heads or 0) * (values or 0)),
+        "key_value": split_of() if is_latent else split_of(keys, width=(keys or 0) * (dimension or 0)),
+        "global_key_value": split_of(model.num_global_key_value_heads),
+        "mlp": split_of(width=_dense_width(model)),
+        "experts": split_of(width=_expert_width(model)),
+        "shared_experts": split_of(width=_shared_width(model)),
+        "state_space": split_of(
             model.mamba_num_heads,
             model.n_groups if model.mamba_num_heads else None,
             model.mamba_num_heads if model.model_type == _WITH_MIXERS else None,
         ),
-        "linear_attention_keys": _split(model.linear_num_key_heads),
-        "linear_attention": _split(linear, width=(linear or 0) * (value or 0)),
-        "attention_gates": _split(width=model.gates),
-        "delta_gates": _split(width=model.delta_heads),
-        "layer_inputs": _split(width=(model.hidden_size_per_layer_input or 0) * (model.num_hidden_layers or 0)),
+        "linear_attention_keys": split_of(model.linear_num_key_heads),
+        "linear_attention": split_of(linear, width=(linear or 0) * (value or 0)),
+        "attention_gates": split_of(width=model.gates),
+        "delta_gates": split_of(width=model.delta_heads),
+        "layer_inputs": split_of(width=(model.hidden_size_per_layer_input or 0) * (model.num_hidden_layers or 0)),
     }
     return {name: split for name, split in found.items() if split != Split()}
 
@@ -203,7 +212,8 @@ def module_layers(model: Geometry) -> dict[Module, list[int]]:
     return {module: [*filter(has, layers)] or [*layers] for module, has in having.items() if module in kinds}
 
 
-def _split(heads: int | None = None, groups: int | None = None, width: int | None = None) -> Split:
+def split_of(heads: int | None = None, groups: int | None = None, width: int | None = None) -> Split:
+    """Return what is split of a layer, without numbers that no layer has."""
     numbers = {"heads": heads, "groups": groups, "width": width}
     return Split.model_validate({name: number for name, number in numbers.items() if number and 0 < number <= MOST})
 
@@ -243,7 +253,7 @@ def misfits(
             continue
         if groups > 1 and groups % degree:
             yield Misfit(groups, _GROUPS)
-        unit = weights.unit(name, refined=refined) if weights is not None else 1
+        unit = 1 if weights is None or name in _ENCODERS else weights.unit(name, refined=refined)
         if name in _OUTPUTS - _MERGED and degree == 1:
             continue
         holders = 1 if name == "hidden" else min(degree, heads) if name in _COPIED else degree

@@ -11,6 +11,7 @@ from constructs_optim.recipe.catalog.engine_models import EngineModels
 from constructs_optim.recipe.catalog.splits import StoredQuantization
 from constructs_optim.recipe.memory import BFLOAT16, engine_setting
 from constructs_optim.recipe.model import Model
+from constructs_optim.recipe.parallelism import served_weights
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import VllmServer, by_name
 
@@ -24,6 +25,7 @@ _CACHE = "kv_cache_dtype"
 # The least compute capability of GPUs with kernels for sparse latent attention (vLLM 0.30, supports_compute_capability
 # of v1/attention/backends/mla/*sparse*.py).
 _SPARSE = 9.0
+_FLOAT32 = "float32"
 # vLLM 0.30, v1/attention/backends/fa_utils.py, get_flash_attn_version.
 _WITH_ALIBI, _HOPPER, _BLACKWELL = frozenset({"bloom"}), 9.0, 10.0
 # Settings with which the engine reads another configuration.
@@ -182,20 +184,40 @@ def _is_older(row: instances.InstanceRow, least: float) -> bool:
 
 @rule("OPT292", "https://docs.vllm.ai/en/latest/configuration/engine_args/")
 def _the_data_type_is_supported(recipe: Recipe) -> Iterator[Finding]:
-    """The GPUs and the model support the data type: vLLM does not run some models in float16, and GPUs older than
-    compute capability 8.0 have no bfloat16.
+    """The GPUs and the model support the data type: vLLM does not run some models in float16, GPUs older than compute
+    capability 8.0 have no bfloat16, and in float32, which is left, vLLM loads few methods of quantization.
     """
     row, instance, known = recipe.model_row, recipe.instance, engine_models.of_image(recipe.serving_image.image)
     name, chosen = recipe.variable("dtype"), recipe.variables.get(recipe.variable("dtype"))
-    if known is None or instance is None or chosen is None:
+    if known is None or instance is None:
         return
-    if chosen == "bfloat16" and _is_older(instance, BFLOAT16):
+    if chosen is None or chosen == "auto":
+        yield from _chosen_data_type(recipe, known, instance)
+    elif chosen == "bfloat16" and _is_older(instance, BFLOAT16):
         fix = f"auto, or GPUs of compute capability {BFLOAT16:g} or newer"
         reason = f"{instance.name} ({instance.accelerator}) has no bfloat16"
         yield Finding(f"environment.{name}", chosen, fix, reason)
     elif chosen in ("float16", "half") and row is not None and known.without_float16.has(row.model_type or ""):
         reason = f"{known.title} {known.release} does not run {row.model_type} models in float16"
         yield Finding(f"environment.{name}", chosen, "auto", reason)
+
+
+def _chosen_data_type(recipe: Recipe, known: EngineModels, instance: instances.InstanceRow) -> Iterator[Finding]:
+    """Yield a data type that the engine chooses for the GPUs, and in which it does not load the quantization.
+
+    Without bfloat16 and float16, float32 is left (vLLM 0.30, _resolve_auto_dtype of config/model.py).
+    """
+    row, weights = recipe.model_row, served_weights(recipe)
+    loaded = known.quantization.rows.get(weights.method) if weights is not None else None
+    if row is None or weights is None or loaded is None or not loaded.dtypes or _FLOAT32 in loaded.dtypes:
+        return
+    if _is_older(instance, BFLOAT16) and known.without_float16.has(row.model_type or ""):
+        reason = (
+            f"{known.title} {known.release} runs {row.model_type} models in float32 on {instance.name} "
+            f"({instance.accelerator}), which has no bfloat16, and does not load weights that are quantized with "
+            f"{weights.method} in float32"
+        )
+        yield Finding("instance_type", instance.name, _newer(instance, BFLOAT16), reason)
 
 
 def _has_fp8_cache(recipe: Recipe) -> bool:
@@ -229,3 +251,23 @@ def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
         )
         fix = f'environment={{"{recipe.variable(_CACHE)}": "{wider}"}}, or {_newer(instance, least)}'
         yield Finding("instance_type", instance.name, fix, reason)
+
+
+@rule("OPT307", "https://docs.vllm.ai/en/latest/api/vllm/model_executor/layers/rotary_embedding/")
+def _the_configuration_says_how_positions_are_encoded(recipe: Recipe) -> Iterator[Finding]:
+    """The model's configuration says how positions are encoded: it has the numbers that the kind of rope scaling needs,
+    such as the factor of YaRN.
+    """
+    row, known = recipe.model_row, engine_models.of_image(recipe.serving_image.image)
+    if row is None or not row.rope_lacks or known is None or known.title != "vLLM":
+        return
+    if any(engine_setting(recipe, name) is not None for name in _CHANGING):
+        return
+    kind, _, _ = row.rope_lacks[0].partition(".")
+    lacking = " and ".join(name.partition(".")[2] for name in row.rope_lacks)
+    reason = (
+        f"the configuration of {recipe.served_model.name} asks for the rope scaling {kind}, and has no number "
+        f"{lacking}, without which {known.title} {known.release} does not start"
+    )
+    fix = f"another model, or {lacking} in rope_scaling of its config.json"
+    yield Finding("model", recipe.served_model.name, fix, reason)

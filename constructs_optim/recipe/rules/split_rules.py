@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from constructs_optim.recipe.memory import estimate
-from constructs_optim.recipe.parallelism import misfits_of
+from constructs_optim.recipe.memory import arguments_of_engine, estimate
+from constructs_optim.recipe.parallelism import ENCODER_MODE, WHOLE_ENCODERS, misfits_of
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.techniques.quantization import AwqQuantization, Fp8DynamicQuantization
@@ -27,13 +27,21 @@ def _layers_are_split_evenly(recipe: Recipe) -> Iterator[Finding]:
     found = misfits_of(recipe)
     if not found or instance is None or degree is None:
         return
-    fixes = [*_degrees(recipe), *_variants(recipe)]
+    fixes = [*_modes(recipe), *_degrees(recipe), *_variants(recipe)]
     memory = estimate(recipe)
     smallest = smallest_fit(recipe, memory) if memory is not None else None
     possible = " or ".join(str(number) for number in _GPUS if not misfits_of(recipe, number))
     fixes += [smallest or (f"an instance type with {possible} GPUs" if possible else "other weights")]
     reason = "; ".join(misfit.over(degree) for misfit in found)
     yield Finding("instance_type", recipe.instance_type, ", or ".join(fixes), reason)
+
+
+def _modes(recipe: Recipe) -> Iterator[str]:
+    """Yield the setting with which each accelerator has whole encoders, if these are all that cannot be split."""
+    name = recipe.variable(ENCODER_MODE)
+    changed = replace(recipe, environment={**recipe.variables, name: WHOLE_ENCODERS})
+    if arguments_of_engine(recipe).find(ENCODER_MODE) is not None and not misfits_of(changed):
+        yield f'environment={{"{name}": "{WHOLE_ENCODERS}"}}'
 
 
 def _degrees(recipe: Recipe) -> Iterator[str]:
