@@ -28,7 +28,7 @@ def misfits_of(recipe: Recipe, degree: int | None = None) -> list[Misfit]:
     known = engine_models.of_image(recipe.serving_image.image)
     has_fp8 = (instance.compute_capability or 0) >= _WITH_FP8
     refined = has_fp8 and (known is None or known.features.has("fp8_refined_experts"))
-    return [*misfits(parts, degree, _weights(recipe), refined=refined)]
+    return [*misfits(parts, degree, stored_quantization(recipe), refined=refined)]
 
 
 def _parts(recipe: Recipe, row: ModelRow) -> dict[Layer, Split]:
@@ -41,7 +41,7 @@ def _parts(recipe: Recipe, row: ModelRow) -> dict[Layer, Split]:
     return parts
 
 
-def _weights(recipe: Recipe) -> StoredQuantization | None:
+def stored_quantization(recipe: Recipe) -> StoredQuantization | None:
     """Return how the served weights are quantized; None if they are not, or if it is unknown."""
     for _, technique in recipe.located_techniques:
         if technique.weight_bits is not None and technique.ready_made is None:
