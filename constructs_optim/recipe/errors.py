@@ -129,7 +129,8 @@ def close_matches(name: object, names: Iterable[str]) -> list[str]:
     given, known = str(name).strip().lower()[:128], list(names)
     plain = _without_leading_zeros(given)
     same = [each for each in known if _without_leading_zeros(each.lower()) == plain]
-    return same[:4] or difflib.get_close_matches(given, known, n=4, cutoff=0.6)
+    lowered = {each.lower(): each for each in known}
+    return same[:4] or [lowered[each] for each in difflib.get_close_matches(given, lowered, n=4, cutoff=0.6)]
 
 
 def _without_leading_zeros(name: str) -> str:

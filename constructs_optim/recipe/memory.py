@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .catalog import engine_arguments, engine_models, images, models
+from .catalog.instances import InstanceRow
 from .catalog.quantization_config import bits_with_scales
 from .plan_data import MemoryEstimate
 from .recipe import Recipe, once
@@ -279,13 +280,23 @@ def _batch(recipe: Recipe, row: models.ModelRow) -> tuple[int, float]:
     """Return the tokens of a step, and each accelerator's memory in GB that is neither for weights nor KV cache."""
     instance = recipe.instance
     assert instance is not None  # noqa: S101 - there is an estimate
-    is_large = instance.accelerator != _NOT_LARGE and instance.accelerator_memory_mib >= _LARGE_GIB * 2**10
     is_switched = _degree(recipe) > 1 and instance.family.startswith(_SWITCHED)
-    requests, step = (_REQUESTS_OF_LARGE, _STEP_OF_LARGE) if is_large else (_REQUESTS, _STEP)
-    requests, step = batch_size(recipe) or requests, whole_setting(recipe, "max_num_batched_tokens") or step
+    requests, step = batch_size(recipe) or _batch_defaults(instance)[0], step_tokens(recipe)
     sampling = max(0, requests - _REQUESTS) * (row.vocabulary_size or _VOCABULARY) * _SAMPLED_BYTES
     working = (sampling + max(0, step - _STEP) * _width(row) * _STEP_BYTES) / 1e9
     return step, _WORKSPACE_GB + working + (_COMMUNICATION_GB if is_switched else 0)
+
+
+def _batch_defaults(instance: InstanceRow) -> tuple[int, int]:
+    """Return vLLM's usual number of requests, and of tokens of a step."""
+    is_large = instance.accelerator != _NOT_LARGE and instance.accelerator_memory_mib >= _LARGE_GIB * 2**10
+    return (_REQUESTS_OF_LARGE, _STEP_OF_LARGE) if is_large else (_REQUESTS, _STEP)
+
+
+def step_tokens(recipe: Recipe) -> int:
+    """Return the maximum tokens of a step, of all its requests: as set, or vLLM's default for the accelerators."""
+    default = _batch_defaults(recipe.instance)[1] if recipe.instance is not None else _STEP
+    return whole_setting(recipe, "max_num_batched_tokens") or default
 
 
 def _degree(recipe: Recipe) -> int:

@@ -39,7 +39,7 @@ def misfits_of(recipe: Recipe, degree: int | None = None) -> list[Misfit]:
         return [*misfits(attention, degree)]
     has_fp8 = (instance.compute_capability or 0) >= _WITH_FP8
     refined = has_fp8 and (known is None or known.features.has("fp8_refined_experts"))
-    return [*misfits(parts, degree, served_weights(recipe), refined=refined)]
+    return [*misfits(parts, degree, stored_quantization(recipe), refined=refined)]
 
 
 def _parts(recipe: Recipe, row: ModelRow, degree: int, known: EngineModels | None) -> dict[Layer, Split]:
@@ -65,7 +65,7 @@ def _reads_text_alone(recipe: Recipe) -> bool:
         return False
 
 
-def served_weights(recipe: Recipe) -> StoredQuantization | None:
+def stored_quantization(recipe: Recipe) -> StoredQuantization | None:
     """Return how the served weights are quantized; None if they are not, or if it is unknown."""
     for _, technique in recipe.located_techniques:
         if technique.weight_bits is not None and technique.ready_made is None:

@@ -99,6 +99,7 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT212", "techniques[0].training_data.encryption_key"): ("data_capture without encryption_key, or a copy",),
     ("OPT250", "environment.NOTE"): ("the value without this line",),
     ("OPT296", "model"): ("a JumpStart model for speech recognition",),
+    ("OPT029", "environment.SM_VLLM_SPECULATIVE_CONFIG"): ("num_speculative_tokens: a number, greater than 0",),
     ("OPT289", "model"): ("another model", "SpeculativeDecoding.speculator(model=...) of the model"),
     ("OPT290", "model"): ("the model's weights in 16 bits",),
     ("OPT290", "instance_type"): ("the model's weights in 16 bits",),
@@ -180,6 +181,8 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
             if violation.location.startswith("environment.") and word.isupper():
                 value = given["environment"][path[1]]
                 yield word, {**given, "environment": {word: value}}
+            elif word.startswith("{"):
+                yield word, at(path, word)
             elif "," in str(violation.value) and isinstance(violation.value, str):
                 text = re.sub(r",(\w+)=", f",{word}=", violation.value)
                 parsed = parse(text) if violation.rule == "OPT020" else servers.parse(text)
@@ -268,7 +271,7 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
                 yield bound, at(path, str(bound) if is_text else int(bound))
     if fix.startswith("one of ") and fix.removeprefix("one of ")[:1].isdigit():
         for each in fix.removeprefix("one of ").split(", "):
-            yield each, at(path, int(each))
+            yield each, at(path, each if violation.location.startswith("environment") else int(each))
     if found := re.search(r"families (?P<all>.*?)(?:, such as|$)", fix):
         for family in found["all"].split(", "):
             types = [name for name, row in instances.by_name().items() if row.family == family and row.hosts_endpoints]
@@ -281,6 +284,8 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
             "a number": "0.5",
             "JSON": "{}",
             "a whole number, 1 or greater": "1",
+            "a whole number, -1 or greater": "-1",
+            "a number, 0 or greater": "0",
             "a number, greater than 0 and 1 or less": "1",
         }.get(fix)
         if text is not None:

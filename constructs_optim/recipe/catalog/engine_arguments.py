@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from operator import ge, gt, le, lt
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel
 from pydantic_core import from_json
@@ -66,7 +66,7 @@ _NO_VALUE = frozenset({"", "None"})
 class Argument(BaseModel, frozen=True):
     """An argument of an engine; the catalog file's ``source`` describes it. ``choices`` is empty if any text is valid.
 
-    ``choices_since`` is empty in ``Arguments``, whose ``choices`` already fit the release.
+    ``choices_since`` and ``choices_until`` are empty in ``Arguments``, whose ``choices`` and ``keys`` fit the release.
     """
 
     of: str | None = None
@@ -76,6 +76,9 @@ class Argument(BaseModel, frozen=True):
     bounds: Mapping[str, float] = {}
     choices: tuple[str, ...] = ()
     choices_since: Mapping[str, str] = {}
+    choices_until: Mapping[str, str] = {}
+    any_case: bool = False
+    keys: Mapping[str, Argument] = {}
     since: str | None = None
     until: str | None = None
 
@@ -89,7 +92,7 @@ class Argument(BaseModel, frozen=True):
         if negates or self.takes == "switch":
             return _IN_WORDS["switch"] if words else None
         if self.choices:
-            is_one = words and all(word in self.choices or word in _NO_VALUE for word in words)
+            is_one = words and all(_is_choice(self, word) or word in _NO_VALUE for word in words)
             return None if is_one else f"one of {', '.join(self.choices)}"
         if self.takes is None:
             return None
@@ -97,11 +100,17 @@ class Argument(BaseModel, frozen=True):
             read = [_READ[self.takes](word.strip()) for word in words if word not in _NO_VALUE]
         except ValueError:
             return _IN_WORDS[self.takes]
-        numbers = [each for each in read if isinstance(each, int | float)]
-        if not all(_COMPARED[name][0](number, limit) for number in numbers for name, limit in self.bounds.items()):
-            limits = " and ".join(_COMPARED[name][1].format(limit) for name, limit in self.bounds.items())
-            return f"{_IN_WORDS[self.takes].partition(' such as')[0]}, {limits}"
+        if not all(_is_within(self, each) for each in read):
+            return f"{_IN_WORDS[self.takes].partition(' such as')[0]}, {_limits(self)}"
         return None if words else _IN_WORDS[self.takes]
+
+    def wrong_keys(self, text: str) -> Iterator[WrongKey]:
+        """Yield what the class that JSON becomes does not accept in it."""
+        try:
+            read = from_json(text)
+        except ValueError:
+            return
+        yield from _wrong_keys(self, read)
 
     def whole(self, value: str) -> int | None:
         """Return the whole number that the parser reads from a value; None for other values, and for ``auto``."""
@@ -110,6 +119,48 @@ class Argument(BaseModel, frozen=True):
         except (KeyError, ValueError):
             return None
         return read if isinstance(read, int) else None
+
+
+class WrongKey(NamedTuple):
+    """A key of JSON that an engine does not accept, or whose value it does not: ``given`` is the one or the other.
+
+    ``expected`` is None for an unknown key. ``known`` are the keys, or the values, that it accepts.
+    """
+
+    path: str
+    given: str
+    known: tuple[str, ...]
+    expected: str | None
+
+
+def _wrong_keys(within: Argument, read: object, path: str = "") -> Iterator[WrongKey]:
+    if not isinstance(read, dict) or not within.keys:
+        return
+    for key, value in cast("dict[str, object]", read).items():
+        # speculative_config may have hyphens (vLLM, create_speculative_config of engine/arg_utils.py).
+        row = within.keys.get(key.replace("-", "_"))
+        if row is None:
+            yield WrongKey(f"{path}{key}", key, tuple(within.keys), None)
+        elif isinstance(value, str) and row.choices and not _is_choice(row, value):
+            yield WrongKey(f"{path}{key}", value, row.choices, f"one of {', '.join(row.choices)}")
+        elif not _is_within(row, value):
+            yield WrongKey(f"{path}{key}", key, (), f"a number, {_limits(row)}")
+        else:
+            yield from _wrong_keys(row, value, f"{path}{key}.")
+
+
+def _is_choice(row: Argument, word: str) -> bool:
+    return word in row.choices or (row.any_case and word.lower() in {each.lower() for each in row.choices})
+
+
+def _is_within(row: Argument, value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return True
+    return all(_COMPARED[name][0](value, limit) for name, limit in row.bounds.items())
+
+
+def _limits(row: Argument) -> str:
+    return " and ".join(_COMPARED[name][1].format(limit) for name, limit in row.bounds.items())
 
 
 class Found(NamedTuple):
@@ -158,20 +209,18 @@ def of_release(engine: str, release: str | None) -> Arguments | None:
     tables = {"quantization": loaded.quantization, "load_format": loaded.load_formats} if loaded is not None else {}
     rows = {name: Argument.model_validate(row) for name, row in data["arguments"].items()}
 
+    def is_within(since: str | None, until: str | None) -> bool:
+        return order[since or releases[0]] <= order[release] <= order[until or releases[-1]]
+
     def of_this(name: str, row: Argument) -> Argument:
         if name in tables and not row.choices:
             # Any text for the parser, which does not know the tables of the engine.
             return row.model_copy(update={"choices": tuple(filter(tables[name].has, tables[name].rows))})
-        if not row.choices_since:
-            return row
-        first = {choice: order[row.choices_since.get(choice, releases[0])] for choice in row.choices}
-        has = tuple(choice for choice in row.choices if first[choice] <= order[release])
-        return row.model_copy(update={"choices": has, "choices_since": {}})
+        since, until = row.choices_since, row.choices_until
+        has = tuple(choice for choice in row.choices if is_within(since.get(choice), until.get(choice)))
+        return row.model_copy(update={"choices": has, "choices_since": {}, "choices_until": {}, "keys": had(row.keys)})
 
-    return Arguments(
-        {
-            name: of_this(name, row)
-            for name, row in rows.items()
-            if order[row.since or releases[0]] <= order[release] <= order[row.until or releases[-1]]
-        }
-    )
+    def had(rows: Mapping[str, Argument]) -> dict[str, Argument]:
+        return {name: of_this(name, row) for name, row in rows.items() if is_within(row.since, row.until)}
+
+    return Arguments(had(rows))

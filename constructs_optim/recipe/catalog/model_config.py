@@ -64,10 +64,12 @@ _SCALES_ITSELF = "gemma3"
 
 # Models in which the tokens of an image attend to each other (vLLM 0.30, is_mm_prefix_lm of
 # transformers_utils/model_arch_config_convertor.py).
-_BOTH_DIRECTIONS = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
+BOTH_DIRECTIONS = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
+# Models whose attention has sinks: weights of their own for no token (transformers, modeling_gpt_oss.py).
+WITH_SINKS = frozenset({"gpt_oss"})
 # The least compute capability of GPUs with FP8 caches in Triton's kernels, and in FlashInfer's (vLLM 0.30,
 # v1/attention/backends/triton_attn.py, mla/triton_mla.py and flashinfer.py).
-_TRITON_FP8, _FLASHINFER_FP8 = 8.9, 8.0
+TRITON_FP8, FLASHINFER_FP8 = 8.9, 8.0
 
 
 class ModelConfig(Geometry):
@@ -177,8 +179,8 @@ class ModelConfig(Geometry):
         if quantization is None or not quantization.has_fp8_cache:
             return None
         has_two_sizes = text.global_head_dim not in (None, text.head_dimension)
-        is_of_triton = text.kv_lora_rank is not None or has_two_sizes or self.model_type in _BOTH_DIRECTIONS
-        return _TRITON_FP8 if is_of_triton else _FLASHINFER_FP8
+        is_of_triton = text.kv_lora_rank is not None or has_two_sizes or self.model_type in BOTH_DIRECTIONS
+        return TRITON_FP8 if is_of_triton else FLASHINFER_FP8
 
     @property
     def longest_context(self) -> int | None:

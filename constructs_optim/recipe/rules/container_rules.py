@@ -3,6 +3,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -33,7 +34,6 @@ _ANY_SERVER = "a server such as Server.vllm()"
 _VLLM = (VllmServer.name, LmiServer.name)
 _SHOWN = 3
 _BLACKWELL = 10.0
-_HALF_BITS = 16
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 # Every plan adds two variables: the tensor parallel degree and the model's location.
 _ADDED = 2
@@ -256,12 +256,27 @@ def _variables_are_arguments_of_the_engine(recipe: Recipe) -> Iterator[Finding]:
         elif not is_token(value):
             words = _words(recipe, argument, found.row, value)
             if (expected := found.row.expected(words, negates=found.negates)) is None:
+                yield from _wrong_keys(location, value, found.row, f"{engine} does not accept", option)
                 continue
             near = close_matches(value, found.row.choices)[:1]
             meant = f"did you mean {near[0]}? It takes {expected}" if near else expected
-            if found.row.choices and not words:
-                meant = f"a value such as {found.row.choices[0]}; it takes {expected}"
+            if found.row.choices and not near:
+                example = "auto" if "auto" in found.row.choices else found.row.choices[0]
+                meant = f"a value such as {example}; it takes {expected}"
             yield Finding(location, value, meant, f"{engine} does not accept this value of {option}")
+
+
+def _wrong_keys(
+    location: str, value: str, row: engine_arguments.Argument, refuses: str, option: str
+) -> Iterator[Finding]:
+    """Yield the keys of JSON that the engine does not accept in an argument."""
+    for wrong in row.wrong_keys(value):
+        near = close_matches(wrong.given, wrong.known)[:1]
+        meant = f"{wrong.path}: {wrong.expected}" if wrong.expected is not None else f"leave the key out: {wrong.path}"
+        if near:
+            meant = f"did you mean {value.replace(json.dumps(wrong.given), json.dumps(near[0]))}?"
+        key = f"the key {wrong.path}" if wrong.expected is None else f"this value of {wrong.path}"
+        yield Finding(location, value, meant, f"{refuses} {key} in {option}")
 
 
 def _words(recipe: Recipe, argument: str, row: engine_arguments.Argument, value: str) -> list[str] | None:
@@ -460,29 +475,6 @@ def _meaning(recipe: Recipe, variable: str, text: str) -> tuple[str, object]:
         return found.name, (lowered != "false") is not found.negates
     number = found.row.whole(text)
     return found.name, number if number is not None else text.strip()
-
-
-# vLLM's methods whose configuration is a file of the checkpoint (get_config_filenames of layers/quantization), without
-# which it does not start: "Cannot find the config file for awq" (model_executor/model_loader/weight_utils.py).
-_READ_FROM_FILES = frozenset({"auto_awq", "auto_gptq", "awq", "awq_marlin", "gptq", "gptq_marlin", "moe_wna16"})
-
-
-@rule("OPT274", "https://docs.vllm.ai/en/latest/features/quantization/")
-def _a_named_quantization_is_of_the_weights(recipe: Recipe) -> Iterator[Finding]:
-    """A variable names the quantization that the weights have: vLLM reads the method's configuration from the model's
-    files, and does not start with weights in 16 bits.
-    """
-    row, server = recipe.model_row, recipe.serving_settings
-    if row is None or row.weight_bits < _HALF_BITS or server.name not in _VLLM:
-        return
-    is_known = row.precision == "bf16" or row.hidden_size is not None
-    if not is_known or any(each.weight_bits or each.hub_configuration for _, each in recipe.located_techniques):
-        return
-    for name in (server.variable("quantization"), "OPTION_QUANTIZE"):
-        if name.startswith(server.prefix) and recipe.variables.get(name, "").strip() in _READ_FROM_FILES:
-            fix = "leave the variable out, and quantize the weights with a technique"
-            reason = f"the weights of {recipe.served_model.name} have 16 bits, and no files of this quantization"
-            yield Finding(f"environment.{name}", recipe.variables[name], fix, reason)
 
 
 @rule("OPT036", f"{_LMI}deployment_guide/configurations.html", advisory=True)

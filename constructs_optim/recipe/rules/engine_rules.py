@@ -8,24 +8,29 @@ from collections.abc import Callable, Iterator
 
 from constructs_optim.recipe.catalog import engine_models, images, instances, weight_schemes
 from constructs_optim.recipe.catalog.engine_models import EngineModels
+from constructs_optim.recipe.catalog.model_config import BOTH_DIRECTIONS, FLASHINFER_FP8, TRITON_FP8, WITH_SINKS
+from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.catalog.splits import StoredQuantization
 from constructs_optim.recipe.memory import BFLOAT16, engine_setting
 from constructs_optim.recipe.model import Model
-from constructs_optim.recipe.parallelism import served_weights
+from constructs_optim.recipe.parallelism import stored_quantization
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import VllmServer, by_name
 
+from .quantization_rules import DEPRECATED
 from .registry import Finding, rule
 
 _SUPPORTED = "https://docs.vllm.ai/en/latest/models/supported_models/"
 _QUANTIZED = "https://docs.vllm.ai/en/latest/features/quantization/"
 _CODE = "https://docs.vllm.ai/en/latest/models/supported_models/#transformers"
-_DEPRECATED, _TRUSTED = "allow_deprecated_quantization", "trust_remote_code"
+_TRUSTED = "trust_remote_code"
 _CACHE = "kv_cache_dtype"
 # The least compute capability of GPUs with kernels for sparse latent attention (vLLM 0.30, supports_compute_capability
 # of v1/attention/backends/mla/*sparse*.py).
 _SPARSE = 9.0
 _FLOAT32 = "float32"
+# vLLM, _STR_DTYPE_TO_TORCH_DTYPE of config/model.py.
+_NAMES = {"half": "float16", "float": _FLOAT32}
 # vLLM 0.30, v1/attention/backends/fa_utils.py, get_flash_attn_version.
 _WITH_ALIBI, _HOPPER, _BLACKWELL = frozenset({"bloom"}), 9.0, 10.0
 # Settings with which the engine reads another configuration.
@@ -92,8 +97,8 @@ def _the_engine_loads_the_quantization(recipe: Recipe) -> Iterator[Finding]:
         return
     for lacking in known.lacks(stored):
         yield _other_weights(recipe, f"{engine} does not load {weights} {lacking}", stored)
-    if table.is_deprecated(stored.method) and engine_setting(recipe, _DEPRECATED) != "true":
-        fix = f'environment={{"{recipe.variable(_DEPRECATED)}": "true"}}, or {_OTHER_WEIGHTS}'
+    if table.is_deprecated(stored.method) and engine_setting(recipe, DEPRECATED) != "true":
+        fix = f'environment={{"{recipe.variable(DEPRECATED)}": "true"}}, or {_OTHER_WEIGHTS}'
         yield Finding("model", model.name, fix, f"{engine} loads {weights}, only on request: the method is deprecated")
     least = (table.rows[stored.method].least_capability or 0) / 10
     if recipe.instance is not None and _is_older(recipe.instance, least):
@@ -185,7 +190,7 @@ def _is_older(row: instances.InstanceRow, least: float) -> bool:
 @rule("OPT292", "https://docs.vllm.ai/en/latest/configuration/engine_args/")
 def _the_data_type_is_supported(recipe: Recipe) -> Iterator[Finding]:
     """The GPUs and the model support the data type: vLLM does not run some models in float16, GPUs older than compute
-    capability 8.0 have no bfloat16, and in float32, which is left, vLLM loads few methods of quantization.
+    capability 8.0 have no bfloat16, and vLLM loads few methods of quantization in float32, which is left.
     """
     row, instance, known = recipe.model_row, recipe.instance, engine_models.of_image(recipe.serving_image.image)
     name, chosen = recipe.variable("dtype"), recipe.variables.get(recipe.variable("dtype"))
@@ -200,6 +205,9 @@ def _the_data_type_is_supported(recipe: Recipe) -> Iterator[Finding]:
     elif chosen in ("float16", "half") and row is not None and known.without_float16.has(row.model_type or ""):
         reason = f"{known.title} {known.release} does not run {row.model_type} models in float16"
         yield Finding(f"environment.{name}", chosen, "auto", reason)
+    elif (method := _not_loaded_in(recipe, known, data_type := _NAMES.get(chosen, chosen))) is not None:
+        reason = f"{known.title} {known.release} does not load weights that are quantized with {method} in {data_type}"
+        yield Finding(f"environment.{name}", chosen, "auto", reason)
 
 
 def _chosen_data_type(recipe: Recipe, known: EngineModels, instance: instances.InstanceRow) -> Iterator[Finding]:
@@ -207,21 +215,42 @@ def _chosen_data_type(recipe: Recipe, known: EngineModels, instance: instances.I
 
     Without bfloat16 and float16, float32 is left (vLLM 0.30, _resolve_auto_dtype of config/model.py).
     """
-    row, weights = recipe.model_row, served_weights(recipe)
-    loaded = known.quantization.rows.get(weights.method) if weights is not None else None
-    if row is None or weights is None or loaded is None or not loaded.dtypes or _FLOAT32 in loaded.dtypes:
+    row = recipe.model_row
+    if row is None or not _is_older(instance, BFLOAT16) or not known.without_float16.has(row.model_type or ""):
         return
-    if _is_older(instance, BFLOAT16) and known.without_float16.has(row.model_type or ""):
+    if (method := _not_loaded_in(recipe, known, _FLOAT32)) is not None:
         reason = (
             f"{known.title} {known.release} runs {row.model_type} models in float32 on {instance.name} "
             f"({instance.accelerator}), which has no bfloat16, and does not load weights that are quantized with "
-            f"{weights.method} in float32"
+            f"{method} in float32"
         )
         yield Finding("instance_type", instance.name, _newer(instance, BFLOAT16), reason)
 
 
+def _not_loaded_in(recipe: Recipe, known: EngineModels, data_type: str) -> str | None:
+    """Return the method of quantization of the served weights if the engine does not load it in a data type."""
+    weights = stored_quantization(recipe)
+    method = weights.method if weights is not None else (engine_setting(recipe, "quantization") or "").lower()
+    rows = known.quantization.rows
+    # Names of methods without a configuration of their own choose how weights are quantized while they are loaded.
+    found = [rows[each].dtypes for each in (method, "online") if method in rows and each in rows and rows[each].dtypes]
+    return method if found and data_type not in found[0] else None
+
+
 def _has_fp8_cache(recipe: Recipe) -> bool:
     return (engine_setting(recipe, _CACHE) or "").startswith("fp8")
+
+
+def _fp8_cache_capability(recipe: Recipe, row: ModelRow) -> float:
+    """Return the least compute capability of GPUs on which vLLM keeps the cache in the FP8 that the user asks for.
+
+    FlashInfer's kernels, which older GPUs have, do not scale each token, and have no sinks (v1/attention/backends,
+    supports_sink of flashinfer.py), no heads of two sizes, and no attention in both directions.
+    """
+    is_of_triton = row.model_type in WITH_SINKS | BOTH_DIRECTIONS or "global_key_value" in row.splits
+    if is_of_triton or (engine_setting(recipe, _CACHE) or "").endswith("per_token_head"):
+        return TRITON_FP8
+    return row.fp8_cache_capability or FLASHINFER_FP8
 
 
 @rule("OPT293", "https://docs.vllm.ai/en/latest/design/attention_backends/")
@@ -233,6 +262,7 @@ def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
     if row is None or instance is None or known is None or known.title != "vLLM":
         return
     engine, least = f"{known.title} {known.release}", row.fp8_cache_capability or 0
+    chosen = recipe.variables.get(recipe.variable(_CACHE), "")
     if row.sparse_attention and _is_older(instance, _SPARSE):
         reason = f"{engine} runs the sparse attention of {recipe.served_model.name}, only on GPUs of compute capability"
         yield Finding("instance_type", instance.name, _newer(instance, _SPARSE), f"{reason} {_SPARSE:g} or newer")
@@ -243,6 +273,14 @@ def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
         )
         fix = f"a KV cache in 16 bits, or {_newer(instance, _BLACKWELL)}"
         yield Finding("instance_type", instance.name, fix, reason)
+    elif chosen.startswith("fp8") and _is_older(instance, own := _fp8_cache_capability(recipe, row)):
+        reason = (
+            f"{engine} has kernels for this KV cache of {row.model_type or 'the'} models only on GPUs of compute "
+            f"capability {own:g} or newer, and {instance.name} has {instance.compute_capability:g}"
+        )
+        example = _such_as(instance, lambda each: not _is_older(each, own)).removeprefix(", such as ")
+        fix = f"leave it out, or use newer GPUs ({example})"
+        yield Finding(f"environment.{recipe.variable(_CACHE)}", chosen, fix, reason)
     elif _is_older(instance, least) and (engine_setting(recipe, _CACHE) or "auto") == "auto":
         wider = "float16" if _is_older(instance, BFLOAT16) else "bfloat16"
         reason = (

@@ -1,0 +1,178 @@
+"""Rules for arguments of the engine that limit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import NamedTuple
+
+from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.memory import (
+    MAX_MODEL_LEN,
+    engine_setting,
+    longest_request,
+    step_tokens,
+    whole_setting,
+)
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.servers import VllmServer
+
+from .registry import Finding, rule
+
+_REQUESTS, _STEP, _CHUNKED = "max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill"
+# The settings of a server for arguments.
+_SETTINGS = {_REQUESTS: "max_concurrent_requests", MAX_MODEL_LEN: "context_length", _CHUNKED: "chunked_prefill"}
+# Sizes whose product is the number of GPUs, besides the tensor parallel degree.
+_SIZES = ("pipeline_parallel_size", "data_parallel_size", "prefill_context_parallel_size")
+# Arguments with which some of these GPUs are on other machines, or share one.
+_ELSEWHERE = (
+    "data_parallel_external_lb",
+    "data_parallel_hybrid_lb",
+    "data_parallel_rank",
+    "data_parallel_size_local",
+    "distributed_executor_backend",
+    "nnodes",
+)
+# The least size of blocks in the kernels of FlashAttention, FlashInfer, Triton and FlexAttention (vLLM 0.24 to 0.30,
+# get_supported_kernel_block_sizes of v1/attention/backends).
+_BLOCK = 16
+
+
+def _is_on(recipe: Recipe, argument: str) -> bool:
+    return (engine_setting(recipe, argument) or "false").strip().lower() == "true"
+
+
+def _always(_: Recipe) -> bool:
+    return True
+
+
+def _loads_adapters(recipe: Recipe) -> bool:
+    return _is_on(recipe, "enable_lora")
+
+
+def _limits_prompts(recipe: Recipe) -> bool:
+    """Return whether a step takes whole prompts, and has a limit of its own."""
+    return _is_unchunked(recipe) and whole_setting(recipe, _STEP) is not None
+
+
+def _is_unchunked(recipe: Recipe) -> bool:
+    is_off = (engine_setting(recipe, _CHUNKED) or "true").strip().lower() == "false"
+    return is_off or _is_on(recipe, f"no_{_CHUNKED}")
+
+
+class _AtMost(NamedTuple):
+    """An argument that must not exceed another. ``source`` is where vLLM checks it, the same from 0.24 to 0.30."""
+
+    smaller: str
+    larger: str
+    source: str
+    applies: Callable[[Recipe], bool] = _always
+    when: str = ""
+
+
+_AT_MOST = (
+    _AtMost(_REQUESTS, _STEP, "config/scheduler.py, verify_max_model_len"),
+    _AtMost(
+        MAX_MODEL_LEN,
+        _STEP,
+        "config/scheduler.py, verify_max_model_len",
+        _limits_prompts,
+        " without chunked prefill, with which a step would take a part of a prompt",
+    ),
+    _AtMost("long_prefill_token_threshold", MAX_MODEL_LEN, "config/scheduler.py, verify_max_model_len"),
+    _AtMost(
+        "max_loras",
+        "max_cpu_loras",
+        "config/lora.py, _validate_lora_config",
+        _loads_adapters,
+        ", because loaded adapters are also cached",
+    ),
+)
+
+
+@rule("OPT302", "https://docs.vllm.ai/en/latest/configuration/engine_args/")
+def _arguments_agree(recipe: Recipe) -> Iterator[Finding]:
+    """The engine's arguments agree with each other, with the model, and with the number of GPUs: vLLM checks them
+    together, and does not start otherwise.
+    """
+    if recipe.serving_settings.name not in images.VLLM or recipe.instance is None or recipe.instance.kind != "gpu":
+        return
+    for relation in _AT_MOST:
+        smaller, larger = _value(recipe, relation.smaller), _value(recipe, relation.larger)
+        if smaller is None or larger is None or smaller <= larger or not relation.applies(recipe):
+            continue
+        reason = f"vLLM needs {relation.smaller} ({smaller}) to be at most {relation.larger} ({larger}){relation.when}"
+        fixes = {
+            relation.smaller: f"{larger} or less, or {recipe.variable(relation.larger)} of {smaller} or more",
+            relation.larger: f"{smaller} or more, or {recipe.variable(relation.smaller)} of {larger} or less",
+        }
+        yield from _finding(recipe, fixes, reason)
+    yield from _experts(recipe)
+    yield from _blocks(recipe)
+    yield from _accelerators(recipe)
+
+
+def _value(recipe: Recipe, argument: str) -> int | None:
+    """Return an argument's value, or the default that vLLM derives; None if it is unknown."""
+    if (chosen := whole_setting(recipe, argument)) is not None or engine_setting(recipe, argument) is not None:
+        return chosen
+    if argument == MAX_MODEL_LEN:
+        return longest_request(recipe)
+    if argument != _STEP or recipe.serving_settings.name != VllmServer.name or not recipe.task.generates:
+        return None
+    # Without chunked prefill, a step takes the longest request by default, and this mode has larger steps.
+    is_other = _is_unchunked(recipe) or engine_setting(recipe, "performance_mode") is not None
+    return None if is_other else step_tokens(recipe)
+
+
+def _finding(recipe: Recipe, fixes: dict[str, str], reason: str) -> Iterator[Finding]:
+    """Yield a finding about the first argument that the user has set."""
+    for argument, fix in fixes.items():
+        name, setting = recipe.variable(argument), _SETTINGS.get(argument, "")
+        if name in recipe.variables:
+            yield Finding(f"environment.{name}", recipe.variables[name], fix, reason)
+            return
+        if setting in recipe.serving_settings.model_fields_set:
+            yield Finding(f"server.{setting}", getattr(recipe.serving_settings, setting), fix, reason)
+            return
+
+
+def _experts(recipe: Recipe) -> Iterator[Finding]:
+    """Yield expert parallelism without experts (vLLM, _verify_with_expert_parallelism of config/model.py), and its load
+    balancing without it (config/parallel.py).
+    """
+    parallel, balanced = "enable_expert_parallel", "enable_eplb"
+    row = recipe.model_row
+    is_dense = row is not None and "mlp" in row.splits and "experts" not in row.splits
+    if row is not None and is_dense and row.active_parameters_billion is None and _is_on(recipe, parallel):
+        fix = "leave it out: only the experts of a mixture of experts can be on GPUs of their own"
+        yield from _finding(recipe, {parallel: fix}, f"{recipe.served_model.name} has no experts")
+    elif _is_on(recipe, balanced) and not _is_on(recipe, parallel):
+        fix = f"leave it out, or set {recipe.variable(parallel)} to true"
+        yield from _finding(recipe, {balanced: fix}, "vLLM balances experts only with expert parallelism")
+
+
+def _blocks(recipe: Recipe) -> Iterator[Finding]:
+    """Yield a size of the KV cache's blocks that no kernel of attention has."""
+    size, row = whole_setting(recipe, "block_size"), recipe.model_row
+    # Encoders have no cache, and models without attention no blocks.
+    if size is None or size % _BLOCK == 0 or recipe.is_encoder or row is None or row.attention_heads is None:
+        return
+    fix = f"a multiple of {_BLOCK}, or leave it out"
+    reason = f"vLLM's kernels have blocks of {_BLOCK} tokens or a multiple of it"
+    yield from _finding(recipe, {"block_size": fix}, reason)
+
+
+def _accelerators(recipe: Recipe) -> Iterator[Finding]:
+    """Yield parallelism over more GPUs than the instance has (vLLM, __post_init__ of config/parallel.py)."""
+    instance, degree = recipe.instance, recipe.tensor_parallel_degree
+    sizes = {name: size for name in _SIZES if (size := whole_setting(recipe, name)) is not None and size > 1}
+    if instance is None or degree is None or any(engine_setting(recipe, name) is not None for name in _ELSEWHERE):
+        return
+    if sizes and (needed := degree * prod(sizes.values())) > instance.parallel_units:
+        reason = (
+            f"with a tensor parallel degree of {degree}, vLLM needs {needed} GPUs, and {instance.name} has "
+            f"{instance.parallel_units}"
+        )
+        fix = "leave it out: the plan uses the GPUs with tensor parallelism"
+        yield from _finding(recipe, dict.fromkeys(sizes, fix), reason)
