@@ -35,9 +35,10 @@ _SOURCE = (
     "vllm/v1/attention/backends/registry.py whose module the release has. choices_since and choices_until: the first "
     "and the last of these releases that have a choice; left out where all have it. any_case: capitals do not matter "
     "in a choice. many: the parser takes one or several values, each in a word of its own (argparse, nargs); left out "
-    "where the releases differ. bounds: the range that pydantic checks of vLLM's configuration (vllm/config); left out "
-    "where the releases differ. keys: of vLLM's JSON, the fields of the class that it becomes, which allows no others; "
-    "each is described like an argument."
+    "where the releases differ. bounds: the range that pydantic checks of vLLM's configuration (vllm/config) in the "
+    "newest release. bounds_since: the first of these releases from which on all have it; left out where all do. keys: "
+    "of vLLM's JSON, the fields of the class that it becomes, which allows no others; each is described like an "
+    "argument."
 )
 # Lists the parser's arguments in the engines' environment. The texts that a type accepts identify it.
 _LIST = """
@@ -119,9 +120,14 @@ def _row(name: str, releases: list[str], found: list[dict[str, dict[str, Any]]])
     rows = [arguments[name] for arguments in found if name in arguments]
     row: dict[str, Any] = {"since": having[0]} if having[0] != releases[0] else {}
     row |= {"until": having[-1]} if having[-1] != releases[-1] else {}
-    for key in ("of", "takes", "negated", "many", "any_case", "bounds"):
+    for key in ("of", "takes", "negated", "many", "any_case"):
         if key in rows[-1] and all(each.get(key) == rows[-1][key] for each in rows):
             row[key] = rows[-1][key]
+    if (bounds := rows[-1].get("bounds")) is not None:
+        held = next(
+            number for number in range(len(rows)) if all(each.get("bounds") == bounds for each in rows[number:])
+        )
+        row |= {"bounds": bounds, **({"bounds_since": having[held]} if held else {})}
     if all("choices" in each for each in rows):
         row |= _choices(having, [each["choices"] for each in rows])
     if all("keys" in each for each in rows):

@@ -307,7 +307,7 @@ def test_weights_that_an_invalid_technique_could_reduce_are_not_refused() -> Non
         ({"SM_VLLM_KV_CACHE_DTYPE": "fp8"}, "131072"),
         ({"SM_VLLM_GPU_MEMORY_UTILIZATION": "0.95"}, None),
         ({"SM_VLLM_CPU_OFFLOAD_GB": "16"}, None),
-        ({"SM_VLLM_PIPELINE_PARALLEL_SIZE": "2"}, None),
+        ({"SM_VLLM_PIPELINE_PARALLEL_SIZE": "2", "SM_VLLM_NNODES": "2"}, None),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -66,7 +66,7 @@ _NO_VALUE = frozenset({"", "None"})
 class Argument(BaseModel, frozen=True):
     """An argument of an engine; the catalog file's ``source`` describes it. ``choices`` is empty if any text is valid.
 
-    ``choices_since`` and ``choices_until`` are empty in ``Arguments``, whose ``choices`` and ``keys`` fit the release.
+    In ``Arguments``, ``bounds``, ``choices`` and ``keys`` fit the release, and what says since when is empty.
     """
 
     of: str | None = None
@@ -74,6 +74,7 @@ class Argument(BaseModel, frozen=True):
     negated: bool = False
     many: bool = False
     bounds: Mapping[str, float] = {}
+    bounds_since: str | None = None
     choices: tuple[str, ...] = ()
     choices_since: Mapping[str, str] = {}
     choices_until: Mapping[str, str] = {}
@@ -218,7 +219,12 @@ def of_release(engine: str, release: str | None) -> Arguments | None:
             return row.model_copy(update={"choices": tuple(filter(tables[name].has, tables[name].rows))})
         since, until = row.choices_since, row.choices_until
         has = tuple(choice for choice in row.choices if is_within(since.get(choice), until.get(choice)))
-        return row.model_copy(update={"choices": has, "choices_since": {}, "choices_until": {}, "keys": had(row.keys)})
+        own = {
+            "bounds": row.bounds if is_within(row.bounds_since, None) else {},
+            "choices": has,
+            "keys": had(row.keys),
+        }
+        return row.model_copy(update={**own, "bounds_since": None, "choices_since": {}, "choices_until": {}})
 
     def had(rows: Mapping[str, Argument]) -> dict[str, Argument]:
         return {name: of_this(name, row) for name, row in rows.items() if is_within(row.since, row.until)}

@@ -7,6 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.memory import (
     MAX_MODEL_LEN,
     engine_setting,
@@ -143,13 +144,18 @@ def _experts(recipe: Recipe) -> Iterator[Finding]:
     """
     parallel, balanced = "enable_expert_parallel", "enable_eplb"
     row = recipe.model_row
-    is_dense = row is not None and "mlp" in row.splits and "experts" not in row.splits
-    if row is not None and is_dense and row.active_parameters_billion is None and _is_on(recipe, parallel):
+    if row is not None and _is_dense(row) and _is_on(recipe, parallel):
         fix = "leave it out: only the experts of a mixture of experts can be on GPUs of their own"
         yield from _finding(recipe, {parallel: fix}, f"{recipe.served_model.name} has no experts")
     elif _is_on(recipe, balanced) and not _is_on(recipe, parallel):
         fix = f"leave it out, or set {recipe.variable(parallel)} to true"
         yield from _finding(recipe, {balanced: fix}, "vLLM balances experts only with expert parallelism")
+
+
+def _is_dense(row: ModelRow) -> bool:
+    """Return whether a model is known to have no experts, of which each token needs a part."""
+    total = row.parameters_billion or 0
+    return "mlp" in row.splits and "experts" not in row.splits and (row.active_parameters_billion or total) >= total
 
 
 def _blocks(recipe: Recipe) -> Iterator[Finding]:
