@@ -31,6 +31,8 @@ _PRECISIONS = {
 }
 _INTEGERS = frozenset({"awq", "gptq"})
 _OF_GROUPS = "compressed-tensors"
+# MLX names no method: only the bits per weight and the weights per scale.
+_MLX = "mlx"
 # Methods by parts of the names of ModelOpt's algorithms.
 _OF_ALGORITHMS = {"MIXED_PRECISION": "modelopt_mixed", "MXFP8": "modelopt_mxfp8", "FP4": "modelopt_fp4"}
 # Methods with formats of their own, which are named after the method.
@@ -171,6 +173,8 @@ class _Quantization(ConfigPart):
         is_of_modelopt = self.producer == "modelopt" and bool(self.quant_method or self.inner_algo)
         if self.quant_algo and (is_of_modelopt or self.quant_method.lower().startswith("modelopt")):
             return next((name for part, name in _OF_ALGORITHMS.items() if part in self.quant_algo.upper()), "modelopt")
+        if not (self.quant_method or self.quant_algo) and self.bits is not None and self.group_size is not None:
+            return _MLX
         return self.quant_method.lower().replace("compressed_tensors", "compressed-tensors") or None
 
     def stored_bits(self, module: str, bits: int) -> float:
@@ -255,7 +259,9 @@ class ModelConfig(Geometry):
     id2label: Mapping[str, Any] = {}
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     quantization_config: _Quantization | None = Field(
-        default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
+        # The last is MLX's (mlx-lm, save_config of utils.py).
+        default=None,
+        validation_alias=AliasChoices("quantization_config", "compression_config", "quantization"),
     )
     # The names of the longest context, of which the smallest counts, and one that comes before all (vLLM,
     # derive_max_model_len_and_key of transformers_utils/model_arch_config_convertor.py).
