@@ -334,8 +334,10 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT289": [
         _of_architecture("LlamaForCausalLM"),
         _of_architecture("Plamo2ForCausalLM"),
+        _of_architecture("HeliumForCausalLM"),
+        {**_of_architecture("HeliumForCausalLM"), "server": Server.vllm(container_version="0.29")},
+        # The planner takes a container whose release has it.
         _of_architecture("BambaForCausalLM"),
-        {**_of_architecture("BambaForCausalLM"), "server": Server.vllm(container_version="0.29")},
         {**_of_architecture("Plamo2ForCausalLM"), "server": Server.vllm(container_version="0.26")},
         {**_of_architecture("MptForCausalLM"), "server": Server.lmi()},
         {**_of_architecture("AcmeForCausalLM"), "server": Server.lmi(container_version="0.38")},
@@ -814,6 +816,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT289", {**_of_architecture("Plamo2ForCausalLM"), "server": Server.vllm(container_version="0.30")}, "model", 'Server.vllm(container_version="0.26.0-'),
     ("OPT289", _of_architecture("T5ForConditionalGeneration"), "model", "which has an encoder and a decoder"),
     ("OPT289", _of_architecture("AcmeForCausalLM"), "model", "vLLM 0.30.0 does not load AcmeForCausalLM"),
+    ("OPT289", {**_of_architecture("BambaForCausalLM"), "server": Server.vllm(container_version="0.29")}, "model", "0.23.0 and older load it"),
+    ("OPT289", _of_architecture("ZambaForCausalLM"), "model", "vLLM 0.30.0 does not load ZambaForCausalLM"),
     ("OPT289", {**_of_architecture("AcmeForCausalLM"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load AcmeForCausalLM"),
     ("OPT290", _of_method("bitsandbytes"), "model", 'FP8, or AWQ, or Server.vllm(container_version="0.27.1-'),
     ("OPT290", _of_method("gptq", activation_order=True), "model", 'FP8, or AWQ, or Server.vllm(container_version="0.29.0-'),
