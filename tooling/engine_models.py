@@ -47,8 +47,10 @@ _SOURCE = (
     "symmetric or not (it has gptq.py); activation_order is desc_act, and actorder of compressed-tensors (it lacks "
     "normalize_and_validate_gptq_desc_act, which refuses it); fp8_refined_experts divides the blocks of experts "
     "until they fit an accelerator's part (refine_fp8_moe_block_shape). transformers: architectures that vLLM lacks "
-    "and runs with the code of transformers (is_backend_compatible or _can_set_attn_implementation), in the release of "
-    "vLLM and of transformers that the row names; encoder_decoder: the architectures of transformers that have both; "
+    "and runs with the code of transformers (is_backend_compatible or _can_set_attn_implementation; and each layer of "
+    "a model with the default configuration calls the attention interface once, as Base of "
+    "model_executor/models/transformers/base.py requires, if the defaults describe a model), in the release of vLLM "
+    "and of transformers that the row names; encoder_decoder: the architectures of transformers that have both; "
     "configurations: the model types that transformers knows; pool: the architectures that it runs to embed or "
     "classify. suffixes: the ends of architectures' names, and what vLLM does with a model whose name has them "
     "(_SUFFIX_TO_DEFAULTS of config/model.py, in the newest release): a name that it lacks stands for the same name "
@@ -87,8 +89,11 @@ _Row = dict[str, Any]
 _BACKEND = """
 import json
 from importlib.metadata import version
+import torch
 import transformers
 from transformers.models.auto import configuration_auto, modeling_auto
+from vllm.model_executor.models.transformers import base
+from vllm.model_executor.models.transformers.fusers.attention import VLLM_ATTN_IMPL, interface_call
 
 def named(*tables):
     found = set()
@@ -103,12 +108,36 @@ def has_both(model):
     except Exception:
         return False
 
+def of_text(module):
+    return getattr(getattr(module, "config", None), "_attn_implementation", None) == VLLM_ATTN_IMPL
+
+def each_layer_attends(model):
+    # Base of vLLM's transformers/base.py: every layer needs one module that calls the attention interface.
+    with torch.device("meta"):
+        try:
+            model(model.config_class())
+        except Exception:
+            # The defaults of its configuration describe no model, so it is not known.
+            return True
+        try:
+            config = model.config_class()
+            text = config.get_text_config()
+            text._attn_implementation = VLLM_ATTN_IMPL
+            modules = list(transformers.AutoModel.from_config(config).modules())
+            found = [each.layer_idx for each in modules if interface_call(type(each)) and of_text(each)
+                     and isinstance(getattr(each, "layer_idx", None), int)]
+            return sorted(found) == list(range(text.num_hidden_layers))
+        except Exception:
+            # vLLM takes the same steps.
+            return False
+
 def is_run(name):
     model = getattr(transformers, name, None)
     try:
         if not hasattr(model, "is_backend_compatible") or has_both(model):
             return False
-        return model.is_backend_compatible() or model._can_set_attn_implementation()
+        can = model.is_backend_compatible() or model._can_set_attn_implementation()
+        return can and each_layer_attends(model)
     except ImportError:
         # It needs a library that the engine's environment lacks.
         return False

@@ -175,7 +175,7 @@ def _refusals(settings: CopySettings, *, has_token: bool) -> Iterator[None]:
 def _chosen(files: list[RepoSibling], settings: CopySettings) -> list[RepoSibling]:
     """Return the files that an engine reads. The log names all others."""
     names = {file.rfilename for file in files}
-    if (found := model_files.fault(names, pickles=True)) is not None:
+    if (found := model_files.fault(names, pickles=True)) is not None and found.load_format is None:
         raise CopyError(f"no engine loads {settings.model_id}: {found.reason}. What works: {found.fix}")
     weights = model_files.weights(names)
     if not weights and not settings.allow_pickle:

@@ -10,12 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 from huggingface_hub import HfApi, constants
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
-from constructs_optim.cli.recipes.model_lookup import _config, _recorded
+from constructs_optim.cli.recipes.model_lookup import NotAModelError, _config, _recorded
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, LockFileError, RecordedArtifact, RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 from constructs_optim.recipe.catalog.splits import Split
@@ -36,7 +35,11 @@ CONFIG: dict[str, Any] = {
     "vocab_size": 151_936,
     "max_position_embeddings": 40_960,
 }
-FILES = {"config.json": json.dumps(CONFIG).encode(), "model.safetensors": bytes(2_000_000)}
+FILES = {
+    "config.json": json.dumps(CONFIG).encode(),
+    "model.safetensors": bytes(2_000_000),
+    "tokenizer.json": b"{}",
+}
 RECORDED = RecordedModel(
     weight_bits=16,
     layers=64,
@@ -201,7 +204,10 @@ def test_a_configuration_that_is_not_a_models_ends_the_command_with_the_reason(h
     hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "config.json": content})
     result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
     assert result.exit_code == 2
-    assert "is not the configuration of a model" in result.output
+    assert "is not the configuration of a model" in " ".join(result.output.split())
+    fault = Lock.read(Path(LOCK_FILE)).models["acme/llama"].fault
+    assert fault is not None
+    assert "in a copy of the files in S3" in fault.fix
 
 
 @pytest.mark.parametrize(
@@ -238,24 +244,118 @@ def test_a_field_that_cannot_be_read_is_unknown_and_said(hub: ModelHub, config: 
         (["model_index.json", "unet/config.json", "unet/model.safetensors"], "a pipeline of diffusers"),
         (["README.md", "llama.gguf"], "GGUF files"),
         (["config.json"], "there are no weights"),
+        (["config.json", "adapter_config.json", "adapter_model.safetensors"], "a LoRA adapter, not a model"),
+        (["config.json", "model-00001-of-00002.safetensors"], "it lacks model-00002-of-00002.safetensors"),
     ],
 )
-def test_files_that_no_engine_loads_are_refused(hub: ModelHub, files: list[str], reason: str) -> None:
+def test_files_that_no_engine_loads_are_refused_and_the_plan_refuses_them_with_the_same_reason(
+    hub: ModelHub, files: list[str], reason: str
+) -> None:
     content = {name: json.dumps(CONFIG).encode() for name in files}
     hub.models["acme/llama"] = HubModel(COMMIT, content)
     result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
     assert result.exit_code == 2
-    assert reason in " ".join(result.output.replace("│", "").split())
-    assert not Path(LOCK_FILE).exists()
+    assert reason in " ".join(result.output.split())
+    planned = CliRunner().invoke(app, ["plan", "--model", "acme/llama", "--instance-type", "ml.g6e.xlarge"])
+    assert planned.exit_code == 2
+    said = " ".join(planned.output.split())
+    assert reason.partition(". ")[0] in said
+    assert "OPT305" in said
+    assert "OPT017" not in said
 
 
-def test_a_missing_part_of_the_weights_is_said(hub: ModelHub) -> None:
-    files = {"config.json": json.dumps(CONFIG).encode(), "model-00001-of-00002.safetensors": bytes(1_000)}
+def test_files_that_no_engine_loads_replace_no_record_and_later_ones_replace_them(hub: ModelHub) -> None:
+    lock("--model", "acme/llama")
+    hub.models["acme/llama"] = HubModel(LATER, {"llama.gguf": b"a"})
+    for options in ([], ["--update"]):
+        result = CliRunner().invoke(app, ["lock", "--model", "acme/llama", *options])
+        assert (result.exit_code, Lock.read(Path(LOCK_FILE)).models) == (2, {"acme/llama": OF_HUB})
+    Path(LOCK_FILE).unlink()
+    CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert Lock.read(Path(LOCK_FILE)).models["acme/llama"].fault is not None
+    assert "no engine loads it: its weights are GGUF files" in " ".join(lock().split())
+    hub.models["acme/llama"] = HubModel(COMMIT, FILES)
+    lock("--model", "acme/llama")
+    assert Lock.read(Path(LOCK_FILE)).models == {"acme/llama": OF_HUB}
+
+
+def test_a_model_is_recorded_beside_one_that_no_engine_loads(hub: ModelHub) -> None:
+    hub.models["acme/other"] = HubModel(COMMIT, {"llama.gguf": b"a"})
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/other", "--model", "acme/llama", "--json"])
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["models.acme/llama"]["preferred"]["revision"] == COMMIT
+    assert result.stderr.startswith("No engine loads acme/other: its weights are GGUF files")
+    assert Lock.read(Path(LOCK_FILE)).models["acme/llama"] == OF_HUB
+
+
+def test_an_index_that_names_files_that_are_not_there_is_refused(hub: ModelHub) -> None:
+    index = {"weight_map": {"a": "model.safetensors", "b": "other.safetensors"}}
+    files = {**FILES, "model.safetensors.index.json": json.dumps(index).encode()}
     hub.models["acme/llama"] = HubModel(COMMIT, files)
     result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert result.exit_code == 2
+    assert "the model is incomplete: it lacks other.safetensors" in " ".join(result.output.split())
+    hub.models["acme/llama"] = HubModel(COMMIT, {**files, "other.safetensors": b""})
+    lock("--model", "acme/llama")
+    # What is no index says nothing.
+    hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "model.safetensors.index.json": b"[]"})
+    lock("--model", "acme/llama")
+
+
+@pytest.mark.parametrize(
+    ("without", "files", "field", "said", "rule"),
+    [
+        ("tokenizer.json", {}, "has_tokenizer", "has no tokenizer", "OPT305"),
+        ("model.safetensors", {"pytorch_model.bin": bytes(2_000_000)}, "pickled", "allow_pickle=True", "OPT306"),
+    ],
+)
+def test_what_a_model_lacks_is_said_recorded_and_refused_by_the_plan(
+    hub: ModelHub, without: str, files: dict[str, bytes], field: str, said: str, rule: str
+) -> None:
+    kept = {name: content for name, content in FILES.items() if name != without}
+    hub.models["acme/llama"] = HubModel(COMMIT, {**kept, **files})
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert result.exit_code == 0, result.output
+    assert said in " ".join(result.stderr.split())
+    recorded = Lock.read(Path(LOCK_FILE)).models["acme/llama"]
+    assert recorded == OF_HUB.model_copy(update={field: getattr(recorded, field)})
+    assert getattr(recorded, field) is not None
+    planned = CliRunner().invoke(app, ["plan", "--model", "acme/llama", "--instance-type", "ml.g6e.xlarge"])
+    assert planned.exit_code == 2
+    assert rule in planned.output
+
+
+def test_a_configuration_without_a_model_type_is_refused_with_what_works(hub: ModelHub) -> None:
+    content = json.dumps({name: value for name, value in CONFIG.items() if name != "model_type"}).encode()
+    hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "config.json": content})
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    said = " ".join(result.output.split())
+    assert result.exit_code == 2
+    assert "it has no model_type" in said
+    assert "set model_type to that of the model that it was made from in a copy of the files in S3" in said
+
+
+@pytest.mark.parametrize("name", ["quantization", "quantization_config"])
+def test_weights_that_mlx_quantized_are_named_and_refused_by_the_plan(hub: ModelHub, name: str) -> None:
+    content = json.dumps({**CONFIG, name: {"group_size": 64, "bits": 4, "mode": "affine"}}).encode()
+    hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "config.json": content})
+    lock("--model", "acme/llama")
+    planned = CliRunner().invoke(app, ["plan", "--model", "acme/llama", "--instance-type", "ml.g6e.xlarge"])
+    assert planned.exit_code == 2
+    said = " ".join(planned.output.split())
+    assert "does not load the weights of acme/llama, which are quantized with mlx" in said
+    assert "the model's weights in 16 bits" in said
+
+
+def test_a_missing_part_in_s3_is_said(store: Store, cloud: Any) -> None:
+    files = {**FILES, "model-00001-of-00002.safetensors": bytes(1_000)}
+    for name, content in files.items():
+        store.s3.put_object(Bucket=store.bucket, Key=f"models/mine/{name}", Body=content)
+    uri = f"s3://{store.bucket}/models/mine/"
+    result = CliRunner().invoke(app, ["lock", "--model", uri])
     assert result.exit_code == 0, result.output
     assert "it lacks model-00002-of-00002.safetensors" in " ".join(result.stderr.split())
-    assert Lock.read(Path(LOCK_FILE)).models["acme/llama"].revision == COMMIT
+    assert Lock.read(Path(LOCK_FILE)).models[uri].fault is None
 
 
 def test_weights_in_folders_below_are_not_the_models(hub: ModelHub) -> None:
@@ -268,9 +368,13 @@ def test_a_model_in_mistrals_layout_is_recorded_without_a_configuration(hub: Mod
     hub.models["acme/llama"] = HubModel(
         COMMIT, {"params.json": b"{}", "consolidated.safetensors": bytes(2_000_000), "tekken.json": b"{}"}
     )
-    lock("--model", "acme/llama")
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert "neither its memory nor whether the engine loads it is checked" in " ".join(result.stderr.split())
     recorded = Lock.read(Path(LOCK_FILE)).models["acme/llama"]
     assert (recorded.stored_gb, recorded.hidden_size) == (0.002, None)
+    planned = CliRunner().invoke(app, ["plan", "--model", "acme/llama", "--instance-type", "ml.g6e.xlarge"])
+    assert planned.exit_code == 0
+    assert "no config.json of acme/llama could be read" in " ".join(planned.output.split())
 
 
 def test_null_is_a_field_that_a_configuration_does_not_have(hub: ModelHub) -> None:
@@ -323,8 +427,9 @@ def test_any_configuration_is_recorded_or_refused_with_one_sentence(without: tup
         for junk in JUNK:
             content = json.dumps(_changed(whole, path, junk)).encode()
             try:
-                recorded = _recorded("m", _config("m", content), {"model.safetensors": 16 * 10**9})
-            except typer.BadParameter as error:
+                files = {"model.safetensors": 16 * 10**9, "tokenizer.json": 1}
+                recorded = _recorded("m", _config("m", content), files)
+            except NotAModelError as error:
                 refused.append(str(error))
                 continue
             assert Lock.model_validate_json(Lock(models={"m": recorded}).model_dump_json()).models["m"] == recorded
@@ -347,13 +452,16 @@ def test_numbers_that_no_model_has_end_the_command_with_the_reason(
     hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "config.json": content})
     result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
     assert result.exit_code == 2, result.output
-    assert reason in " ".join(result.output.replace("│", "").split())
-    assert not Path(LOCK_FILE).exists()
+    assert reason in " ".join(result.output.split())
+    fault = Lock.read(Path(LOCK_FILE)).models["acme/llama"].fault
+    assert fault is not None
+    assert reason in fault.reason
 
 
 def test_a_configuration_with_a_byte_order_mark_or_an_infinity_is_read() -> None:
     content = b"\xef\xbb\xbf" + json.dumps({**CONFIG, "time_step_limit": [0, float("inf")]}).encode()
-    assert _recorded("m", _config("m", content), {"model.safetensors": 2_000_000}) == RECORDED
+    files = {"model.safetensors": 2_000_000, "tokenizer.json": 1}
+    assert _recorded("m", _config("m", content), files) == RECORDED
 
 
 @pytest.mark.parametrize(

@@ -340,10 +340,32 @@ def objects(*names: str) -> tuple[str, Any]:
 @pytest.mark.parametrize(
     ("listed", "level", "text"),
     [
-        (objects("mine/config.json", "mine/model.safetensors"), None, ""),
+        (objects("mine/config.json", "mine/model.safetensors", "mine/tokenizer.json"), None, ""),
+        (objects("mine/config.json", "mine/model.safetensors"), "advice", "has no tokenizer"),
+        (
+            objects(
+                *(
+                    f"mine/{name}"
+                    for name in ("config.json", "model.safetensors", "consolidated.safetensors", "vocab.txt")
+                )
+            ),
+            "advice",
+            "vLLM loads consolidated* under s3://models/mine/",
+        ),
+        # With an argument, vLLM loads them.
+        (objects("mine/config.json", "mine/model-rank-0-part-0.safetensors"), "advice", "the parts of accelerators"),
         # Engines find files by lower-case names.
         (objects("mine/config.json", "mine/MODEL.SAFETENSORS"), "problem", "there are no weights"),
-        (objects("mine/config.json", "mine/model.safetensors", "mine/training_args.bin", "mine/a.zip"), None, ""),
+        (
+            objects(
+                *(
+                    f"mine/{name}"
+                    for name in ("config.json", "model.safetensors", "training_args.bin", "a.zip", "vocab.txt")
+                )
+            ),
+            None,
+            "",
+        ),
         (objects("mine/model.tar.gz", "mine/config.json"), "problem", "is an archive"),
         (objects("mine/config.json", "mine/model.safetensors.index.json"), "problem", "there are no weights"),
         (objects("mine/model.safetensors", "mine/tokenizer.json"), "problem", "there is no config.json"),
@@ -361,12 +383,20 @@ def objects(*names: str) -> tuple[str, Any]:
         (objects("mine/"), "problem", "no engine loads s3://models/mine/: there are no files"),
         (objects("mine/model.tar.gz"), "problem", "is an archive"),
         *(
-            (objects("mine/config.json", f"mine/weights.{ending}"), "advice", "pickle files only")
-            for ending in ("bin", "ckpt", "joblib", "pickle", "pkl", "pt", "pth")
+            (objects("mine/config.json", f"mine/weights.{ending}", "mine/vocab.txt"), "advice", "pickle files only")
+            for ending in ("bin", "pt")
+        ),
+        *(
+            (objects("mine/config.json", f"mine/weights.{ending}"), "problem", "there are no weights, only weights.")
+            for ending in ("ckpt", "joblib", "pickle", "pkl", "pth")
         ),
         *((objects(f"mine/model.{ending}"), "problem", "is an archive") for ending in ("tar", "tar.gz", "tgz", "zip")),
         (
-            objects("mine/config.json", *(f"mine/model-0000{number}-of-00002.safetensors" for number in (1, 2))),
+            objects(
+                "mine/config.json",
+                "mine/tokenizer.model",
+                *(f"mine/model-0000{number}-of-00002.safetensors" for number in (1, 2)),
+            ),
             None,
             "",
         ),
@@ -629,8 +659,8 @@ def test_a_model_that_is_not_found_is_mended_as_its_error_says() -> None:
 
 
 COMMIT = "c" * 40
-SAFE = {"config.json": b"{}", "model.safetensors": b"weights"}
-PICKLED = {"config.json": b"{}", "pytorch_model.bin": b"weights"}
+SAFE = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"{}"}
+PICKLED = {"config.json": b"{}", "pytorch_model.bin": b"weights", "tokenizer.json": b"{}"}
 
 
 @pytest.mark.parametrize(
@@ -641,6 +671,7 @@ PICKLED = {"config.json": b"{}", "pytorch_model.bin": b"weights"}
         (HubModel(COMMIT, SAFE, token="t"), {"TokenSecretArn": SECRET}, None, ""),
         (HubModel(COMMIT, PICKLED), {}, "problem", "pickle files only"),
         (HubModel(COMMIT, PICKLED), {"AllowPickle": "true"}, None, ""),
+        (HubModel(COMMIT, {"config.json": b"{}", "model.safetensors": b"a"}), {}, "advice", "has no tokenizer"),
         (HubModel(COMMIT, {"README.md": b"-"}), {}, "problem", "there is no config.json"),
         (HubModel(COMMIT, {"config.json": b"{}"}), {}, "problem", "there are no weights"),
         (HubModel("d" * 40, SAFE), {}, "problem", "has no model owner/model@cccccccccccc"),

@@ -46,10 +46,13 @@ def release(engine: str, version: str) -> engine_models.EngineModels:
         ("vllm", "0.27.1", "Plamo2ForCausalLM", False),
         ("vllm", "0.30.0", "Florence2ForConditionalGeneration", False),
         ("vllm", "0.30.0", "T5ForConditionalGeneration", False),
-        # The code of transformers: BambaForCausalLM and its Transformers backend in the release that was asked.
+        # The code of transformers, in the release that was asked.
+        ("vllm", "0.30.0", "HeliumForCausalLM", True),
+        ("vllm", "0.28.0", "HeliumForCausalLM", None),
+        # It has layers without the attention that vLLM calls there, which older releases had themselves.
         ("vllm", "0.23.0", "BambaForCausalLM", True),
-        ("vllm", "0.30.0", "BambaForCausalLM", True),
-        ("vllm", "0.28.0", "BambaForCausalLM", None),
+        ("vllm", "0.30.0", "BambaForCausalLM", False),
+        ("vllm", "0.30.0", "DiffLlamaForCausalLM", False),
         # Another head on the same layers: _normalize_arch of registry.py.
         ("vllm", "0.30.0", "PhiModel", True),
         ("vllm", "0.30.0", "Qwen3ForSequenceClassification", True),

@@ -106,6 +106,9 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT291", "model"): ("review the Python files", "another model"),
     ("OPT307", "model"): ("another model, or ",),
     ("OPT292", "environment.SM_VLLM_DTYPE"): ("auto",),
+    ("OPT305", "model"): ("a copy of its files in S3", "its own weights. After a change, "),
+    ("OPT306", "model.allow_pickle"): ("a model with safetensors weights",),
+    ("OPT306", "techniques[0].model.allow_pickle"): ("a model with safetensors weights",),
 }
 
 

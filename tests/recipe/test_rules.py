@@ -26,7 +26,7 @@ from constructs_optim.recipe import (
     Violation,
 )
 from constructs_optim.recipe.catalog import images, models
-from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.catalog.lock import Lock, RecordedFault, RecordedModel
 from constructs_optim.recipe.catalog.splits import Split, StoredQuantization
 from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.recipe import JobSettings
@@ -95,6 +95,23 @@ def _of_architecture(name: str, **columns: Any) -> dict[str, Any]:
     """A recipe of a model whose recorded config.json names this architecture."""
     recorded = RecordedModel(revision=_COMMIT, architectures=(name,), **columns)
     return {"model": _hub("acme/mine"), "techniques": [], "containers": Lock(models={"acme/mine": recorded}), **_G7E}
+
+
+def _with_fault(load_format: str | None = None, **changed: Any) -> dict[str, Any]:
+    """A recipe of a model whose recorded files no engine loads, except with a load format."""
+    fault = RecordedFault(reason="its weights are of another kind", fix="its own weights", load_format=load_format)
+    recorded = RecordedModel(revision=_COMMIT, fault=fault)
+    return {**_of_type("llama"), "containers": Lock(models={"acme/mine": recorded}), **changed}
+
+
+def _with_draft(**columns: Any) -> dict[str, Any]:
+    """A recipe with a speculator whose record has these columns."""
+    speculator = SpeculativeDecoding.speculator(model=_hub("acme/draft"))
+    models = {
+        "acme/mine": RecordedModel(revision=_COMMIT, architectures=("LlamaForCausalLM",)),
+        "acme/draft": RecordedModel(revision=_COMMIT, **columns),
+    }
+    return {**_of_type("llama"), "techniques": [speculator], "containers": Lock(models=models)}
 
 
 def _of_method(name: str, **quantization: Any) -> dict[str, Any]:
@@ -336,8 +353,10 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT289": [
         _of_architecture("LlamaForCausalLM"),
         _of_architecture("Plamo2ForCausalLM"),
+        _of_architecture("HeliumForCausalLM"),
+        {**_of_architecture("HeliumForCausalLM"), "server": Server.vllm(container_version="0.29")},
+        # The planner takes a container whose release has it.
         _of_architecture("BambaForCausalLM"),
-        {**_of_architecture("BambaForCausalLM"), "server": Server.vllm(container_version="0.29")},
         {**_of_architecture("Plamo2ForCausalLM"), "server": Server.vllm(container_version="0.26")},
         {**_of_architecture("MptForCausalLM"), "server": Server.lmi()},
         {**_of_architecture("AcmeForCausalLM"), "server": Server.lmi(container_version="0.38")},
@@ -416,6 +435,22 @@ GOOD: dict[str, list[dict[str, Any]]] = {
             "environment": {"SM_VLLM_HF_OVERRIDES": '{"rope_parameters": {"rope_type": "default"}}'},
         },
         {**_of_type("llama", rope_lacks=("yarn.factor",)), "server": Server.sglang()},
+    ],
+    "OPT305": [
+        _of_type("llama"),
+        _with_fault("sharded_state", environment={"SM_VLLM_LOAD_FORMAT": "sharded_state"}),
+        # Another commit can have other files.
+        _with_fault(model=Model.huggingface("acme/mine", revision="1" * 40)),
+        # A checkpoint replaces the model.
+        _with_fault(techniques=[Quantization.fp8(checkpoint=_hub("acme/fp8"))]),
+        {**_of_type("llama", has_tokenizer=False), "environment": {"SM_VLLM_TOKENIZER": "acme/other"}},
+        {**_of_type("llama", has_tokenizer=False), "environment": {"SM_VLLM_SKIP_TOKENIZER_INIT": "true"}},
+        _with_draft(has_tokenizer=False),
+    ],
+    "OPT306": [
+        {**_of_type("llama", pickled=True), "model": _hub("acme/mine", allow_pickle=True)},
+        {**_of_type("llama"), "model": _MINE, "containers": Lock(models={_MINE.uri: RecordedModel(pickled=True)})},
+        _with_draft(),
     ],
     "OPT296": [_of_architecture("BertModel"), _of_architecture("Qwen3ForCausalLM")],
     "OPT297": [
@@ -873,6 +908,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT289", {**_of_architecture("Plamo2ForCausalLM"), "server": Server.vllm(container_version="0.30")}, "model", 'Server.vllm(container_version="0.26.0-'),
     ("OPT289", _of_architecture("T5ForConditionalGeneration"), "model", "which has an encoder and a decoder"),
     ("OPT289", _of_architecture("AcmeForCausalLM"), "model", "vLLM 0.30.0 does not load AcmeForCausalLM"),
+    ("OPT289", {**_of_architecture("BambaForCausalLM"), "server": Server.vllm(container_version="0.29")}, "model", "0.23.0 and older load it"),
+    ("OPT289", _of_architecture("ZambaForCausalLM"), "model", "vLLM 0.30.0 does not load ZambaForCausalLM"),
     ("OPT289", {**_of_architecture("AcmeForCausalLM"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load AcmeForCausalLM"),
     ("OPT290", _of_method("bitsandbytes"), "model", 'FP8, or AWQ, or Server.vllm(container_version="0.27.1-'),
     ("OPT290", _of_method("gptq", activation_order=True), "model", 'FP8, or AWQ, or Server.vllm(container_version="0.29.0-'),
@@ -927,6 +964,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT293", {**_of_type("qwen3"), "instance_type": "ml.g4dn.12xlarge", "environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp8"}}, "environment.SM_VLLM_KV_CACHE_DTYPE", "capability 8 or newer"),
     ("OPT293", {**_of_type("gpt_oss"), "instance_type": "ml.g5.12xlarge", "environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp8"}}, "environment.SM_VLLM_KV_CACHE_DTYPE", "capability 8.9 or newer"),
     ("OPT293", {**_of_type("qwen3"), "instance_type": "ml.g5.12xlarge", "environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp8_per_token_head"}}, "environment.SM_VLLM_KV_CACHE_DTYPE", "leave it out, or use newer GPUs ("),
+    ("OPT305", _with_fault(), "model", "no engine loads acme/mine: its weights are of another kind"),
+    ("OPT305", _with_fault("sharded_state", environment={"SM_VLLM_LOAD_FORMAT": "dummy"}), "model", "its own weights. After a change"),
+    ("OPT305", _of_type("llama", has_tokenizer=False), "model", "a copy of its files in S3, with the tokenizer's of the model"),
+    ("OPT306", _of_type("llama", pickled=True), "model.allow_pickle", "allow_pickle=True) if you trust its owner"),
+    ("OPT306", _with_draft(pickled=True), "techniques[0].model.allow_pickle", "the weights of acme/draft are pickle files only"),
     ("OPT296", _of_architecture("WhisperForConditionalGeneration"), "model", "huggingface-asr-whisper-large-v3"),
     ("OPT297", {**_of_architecture("BertModel"), "server": Server.lmi()}, "server", "Server.vllm(), or leave server out"),
     ("OPT297", {**_of_architecture("Qwen2Model"), "server": Server.sglang()}, "server", "does not serve embeddings here"),
@@ -1090,6 +1132,7 @@ ADVISED: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT007", {"model": _hub("acme/mine"), **_AS_IT_IS}, "model", "lock --model acme/mine"),
     ("OPT007", {"model": _hub("qwen/qwen3-32"), **_AS_IT_IS}, "model", "Did you mean Qwen/Qwen3-32B"),
     ("OPT007", {"model": _MINE, **_AS_IT_IS}, "model", "lock --model s3://models/mine/"),
+    ("OPT007", {"model": _hub("acme/mine"), **_AS_IT_IS, "containers": Lock(models={"acme/mine": RecordedModel(revision=_COMMIT, stored_gb=14)})}, "model", "no config.json of acme/mine could be read"),
     ("OPT013", {"instance_type": "ml.g6e.12xlarge"}, "instance_type", "its SDK does not list it"),
     ("OPT019", {"model": _hub("Qwen/Qwen3.5-0.8B"), **_AS_IT_IS}, "model.allow_code", "allow_code=True"),
     ("OPT026", {"model": Model.jumpstart("huggingface-reasoning-qwen3-8b", **_HUB), **_IN_4_BITS}, "techniques[0]", "does not list"),

@@ -20,7 +20,7 @@ import typer
 
 from constructs_optim.cli.prices import stated_prices
 from constructs_optim.cli.recipes.evidence import published
-from constructs_optim.cli.recipes.model_lookup import _config
+from constructs_optim.cli.recipes.model_lookup import NotAModelError, _config
 from constructs_optim.evaluator.connection import Exchange, refusal
 from constructs_optim.evaluator.datasets import read_prompts
 from constructs_optim.evaluator.options import EvaluationError
@@ -164,7 +164,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], Any], type[Exception]]] = {
     "a benchmark's records": (benchmark_records, DeploymentError),
     "a hub's document": (lambda content, _: HubDocument("m", content.decode(errors="replace")), DeploymentError),
     "a hub's benchmarks": (lambda content, _: published(content.decode(errors="replace"), "1"), ValueError),
-    "a model's configuration": (lambda content, _: _config("m", content), typer.BadParameter),
+    "a model's configuration": (lambda content, _: _config("m", content), NotAModelError),
     "a gate's prompts": (
         lambda content, _: completions.read_prompts(content, "s3://b/k", most=9, max_tokens=9, form="inputs"),
         DeploymentError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from constructs_optim.runtime.model_files import fault, weights
+from constructs_optim.runtime.model_files import fault, has_both_layouts, has_tokenizer, pickled, weights
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKENIZER = ["tokenizer.json", "tokenizer_config.json"]
@@ -25,6 +25,7 @@ MODEL = ["config.json", *PARTS, "model.safetensors.index.json", *TOKENIZER]
         (["params.json", "consolidated.safetensors", "tekken.json"], ["consolidated.safetensors"]),
         (["config.json", "consolidated.safetensors"], ["consolidated.safetensors"]),
         (["config.json", "pytorch_model.bin"], []),
+        (["config.json", "model.safetensors", "adapter_model.safetensors"], ["model.safetensors"]),
         ([], []),
     ],
 )
@@ -71,6 +72,23 @@ def test_the_weights_are_those_beside_the_configuration(names: list[str], expect
         (["config.json", *TOKENIZER, "model.safetensors.index.json"], "there are no weights", "beside config.json"),
         (["config.json", "original/model.safetensors"], "there are no weights", "beside config.json"),
         (["config.json", "pytorch_model.bin"], "pickle files only", "safetensors"),
+        (["config.json", "optimizer.pt", "training_args.bin"], "there are no weights", "beside config.json"),
+        (["config.json", "consolidated.00.pth"], "only consolidated.00.pth: engines read", "save_pretrained"),
+        (["config.json", "onnx/model.onnx"], "ONNX files", "safetensors"),
+        (["config.json", "flax_model.msgpack"], "Flax files", "safetensors"),
+        (["config.json", "adapter_config.json", "adapter_model.safetensors"], "LoRA adapter", "add_adapter(...)"),
+        (["config.json", "adapter_config.json", "adapter_model.bin"], "LoRA adapter", "add_adapter(...)"),
+        (
+            ["config.json", "model.safetensors", "adapter_model.safetensors"],
+            "adapter_model.safetensors is beside the weights, and without model.safetensors.index.json",
+            "the files without adapter_model.safetensors",
+        ),
+        (["config.json", "model-rank-0-part-0.safetensors"], "the parts of accelerators", "load_format sharded_state"),
+        (
+            ["config.json", "checkpoint-100/model.safetensors", "checkpoint-100/optimizer.pt"],
+            "in checkpoint-100/, a checkpoint of training",
+            "the files of checkpoint-100/",
+        ),
         (["config.json", PARTS[1]], f"is incomplete: it lacks {PARTS[0]}", "upload the missing files"),
         (["params.json", "consolidated-00001-of-00002.safetensors"], "lacks consolidated-00002-of-00002", "upload"),
         # deepseek-ai/DeepSeek-V3 counts its parts in six digits.
@@ -110,6 +128,65 @@ def test_a_model_that_an_engine_loads_has_no_fault(names: list[str]) -> None:
     assert fault(names) is None
 
 
+def test_only_the_parts_of_accelerators_have_a_load_format() -> None:
+    parts = fault(["config.json", "model-rank-0-part-0.safetensors", "model-rank-1-part-0.safetensors"])
+    others = fault(["config.json", "llama-q4_k_m.gguf"])
+    assert (parts and parts.load_format, others and others.load_format) == ("sharded_state", None)
+
+
+def test_files_that_an_index_names_are_there() -> None:
+    assert fault(MODEL, indexed=PARTS) is None
+    found = fault(MODEL, indexed=[*PARTS, "model-a.safetensors"])
+    assert found is not None
+    assert found.reason == "the model is incomplete: it lacks model-a.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["pytorch_model.bin", "training_args.bin", "optimizer.pt"], ["pytorch_model.bin"]),
+        (["model.pt", "scheduler.pt"], ["model.pt"]),
+        # Engines take the first ending of which there are files.
+        (["model.pt", "training_args.bin"], []),
+        (["adapter_model.bin", "original/pytorch_model.bin", "consolidated.00.pth"], []),
+    ],
+)
+def test_pickled_weights_are_those_that_engines_read(names: list[str], expected: list[str]) -> None:
+    assert pickled(names) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        *((["config.json", name], True) for name in ("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.txt")),
+        *((["config.json", name], True) for name in ("qwen.tiktoken", "spiece.model", "tokenizer.model.v3")),
+        (["config.json", "vocab.json", "merges.txt"], True),
+        # The model's own code may have one.
+        (["config.json", "tokenizer_config.json", "tokenization_own.py"], True),
+        (["config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"], False),
+        (["config.json", "original/tokenizer.model", "model.safetensors"], False),
+    ],
+)
+def test_a_tokenizer_is_known_by_its_vocabulary(names: list[str], expected: bool) -> None:
+    assert has_tokenizer(names) is expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["config.json", "consolidated.safetensors", *PARTS], True),
+        (["config.json", "params.json", "consolidated.safetensors", *PARTS], False),
+        (["config.json", "consolidated.safetensors"], False),
+        (MODEL, False),
+    ],
+)
+def test_weights_in_mistrals_layout_come_before_those_of_the_hubs(names: list[str], expected: bool) -> None:
+    assert has_both_layouts(names) is expected
+
+
 def test_pickles_are_weights_where_they_are_accepted() -> None:
+    found = fault(["config.json", "pytorch_model-00001-of-00002.bin"], pickles=True)
+    assert found is not None
+    assert "lacks pytorch_model-00002-of-00002.bin" in found.reason
     assert fault(["config.json", "pytorch_model.bin"], pickles=True) is None
     assert fault(["config.json", "README.md"], pickles=True) is not None

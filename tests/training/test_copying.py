@@ -148,6 +148,14 @@ def test_what_no_server_reads_is_left_behind_and_named(hub: ModelHub, tmp_path: 
     ]
 
 
+def test_parts_of_accelerators_are_copied_for_a_server_that_is_told_so(hub: ModelHub, tmp_path: Path) -> None:
+    files = {"config.json": b"{}", "model-rank-0-part-0.safetensors": WEIGHTS}
+    hub.models["acme/llama"] = HubModel(COMMIT, files)
+    copy = copied(hub, tmp_path)
+    assert copy.status == 0
+    assert set(files) <= set(copy.files)
+
+
 def test_pickles_and_code_are_those_of_engines_in_any_case(hub: ModelHub, tmp_path: Path) -> None:
     content = {"config.json": b"{}", **{name: name.encode() for name in UNREAD}}
     hub.models["acme/llama"] = replace(hub.models["acme/llama"], files=content)
@@ -174,6 +182,11 @@ def test_a_model_in_mistrals_layout_is_copied(hub: ModelHub, tmp_path: Path) -> 
         ({"damaged": frozenset({"model[1].safetensors"})}, f"not {hashlib.sha256(WEIGHTS).hexdigest()}"),
         ({"files": {"config.json": b"{}", "pytorch_model.bin": b"a"}}, "only in pickle files"),
         ({"files": {"config.json": b"{}", "README.md": b"a"}}, "there are no weights"),
+        ({"files": {"config.json": b"{}", "adapter_model.safetensors": b"a"}}, "LoRA adapter"),
+        (
+            {"files": {"config.json": b"{}", "model.safetensors": b"a", "adapter_model.safetensors": b"a"}},
+            "adapter_model.safetensors is beside the weights",
+        ),
         ({"files": {"config.json": b"{}", "model-00001-of-00002.safetensors": b"a"}}, "lacks model-00002-of-00002"),
         ({"files": {"model.safetensors": b"a"}}, "there is no config.json"),
         ({"files": {"adapter_config.json": b"{}", "adapter_model.safetensors": b"a"}}, "LoRA adapter"),

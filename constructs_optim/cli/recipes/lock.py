@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,15 @@ import typer
 
 from constructs_optim.recipe import Model, Recipe, RecipeError, Violation
 from constructs_optim.recipe.catalog import images, instances, models
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, Entry, Lock, RecordedArtifact, RecordedChoice, RecordedModel
+from constructs_optim.recipe.catalog.lock import (
+    LOCK_FILE,
+    Entry,
+    Lock,
+    RecordedArtifact,
+    RecordedChoice,
+    RecordedFault,
+    RecordedModel,
+)
 from constructs_optim.recipe.catalog.models import ModelRow, Tuning
 from constructs_optim.recipe.choices import described
 from constructs_optim.recipe.planning import copied, made
@@ -131,8 +139,15 @@ def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, u
         raise failed(str(RecipeError(mistakes)))
     with working(f"Looking up {' and '.join(asked)}"):
         found = {name: look_up(name, text.removeprefix(name).lstrip("@") or revision) for name, text in asked.items()}
-    moved = {name for name, model in found.items() if name in lock.models and lock.models[name] != model}
-    recorded = {f"models.{name}": model for name, model in found.items() if update or name not in moved}
+    # A fault says only what plans must not use, and never replaces what they use.
+    used = {name: model for name, model in lock.models.items() if model.fault is None}
+    refused = {name: model.fault for name, model in found.items() if model.fault is not None}
+    moved = {name for name, model in found.items() if name in used and used[name] != model}
+    recorded = {
+        f"models.{name}": model
+        for name, model in found.items()
+        if name not in moved or (update and name not in refused)
+    }
     before = lock.entries()
     changed: dict[str, Entry | None] = {}
     for name in found:
@@ -147,17 +162,50 @@ def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, u
     write_lock(Lock.with_entries(_without_none({**before, **recorded, **changed})), file)
     if as_json:
         print_json(_changes(before, {f"models.{name}": model for name, model in found.items()} | changed))
-        return
+    else:
+        _print_models(before, found, changed, {name: used[name] for name in moved if not update})
+    if refused:
+        raise failed(
+            "\n".join(
+                f"No engine loads {name}: {each.reason}. What works: {each.fix}" for name, each in refused.items()
+            )
+        )
+
+
+def _print_models(
+    before: Mapping[str, Entry],
+    found: Mapping[str, RecordedModel],
+    changed: Mapping[str, Entry | None],
+    kept: Mapping[str, RecordedModel],
+) -> None:
+    """Print what was found; ``kept`` has the records that stay, although the hub has others."""
     for name, entry in changed.items():
         say(f"{name}: {_shown(before[name])} -> {_shown(entry)}")
     for name, model in found.items():
-        if name in moved and not update:
-            say(
-                f"{name}: recorded {_shown(lock.models[name])}; the hub now has {_shown(model)}. "
-                "Add --update to record it."
-            )
+        if model.fault is not None:
+            continue
+        if name in kept:
+            say(f"{name}: recorded {_shown(kept[name])}; the hub now has {_shown(model)}. Add --update to record it.")
         else:
             say(f"{name}: {_shown(model)}")
+        for lacking in _lacking(model):
+            say(f"Warning: {name} {lacking}", err=True)
+
+
+def _lacking(model: RecordedModel) -> Iterator[str]:
+    """Yield what a model lacks that its plan needs or cannot check."""
+    if model.pickled:
+        yield (
+            "has its weights in pickle files only, which can run code when they are loaded: set allow_pickle=True if "
+            "you trust its owner"
+        )
+    if model.has_tokenizer is False:
+        yield "has no tokenizer, without which no engine serves it: add the one of the model that it was made from"
+    if not model.is_described:
+        yield (
+            "has no config.json that could be read (Mistral's layout has none, and that of a gated model needs a "
+            "token): neither its memory nor whether the engine loads it is checked"
+        )
 
 
 def _mistakes(name: str) -> list[Violation]:
@@ -179,6 +227,8 @@ def _shown(entry: Entry | None) -> str:
             return f"version {entry.version}, {entry.storage_gb} GB"
         case RecordedChoice():
             return described(entry)
+        case RecordedModel(fault=RecordedFault(reason=reason)):
+            return f"no engine loads it: {reason}"
         case RecordedModel():
             size = f"{entry.parameters_billion:g} billion parameters" if entry.parameters_billion else "unknown size"
             return f"{entry.revision}, {size}" if entry.revision is not None else size

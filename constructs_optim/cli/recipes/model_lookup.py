@@ -5,14 +5,14 @@ from __future__ import annotations
 import codecs
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from constructs_optim.recipe.catalog.lock import RecordedModel
+from constructs_optim.recipe.catalog.lock import RecordedFault, RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 from constructs_optim.recipe.errors import shortened
 from constructs_optim.runtime import model_files
@@ -28,14 +28,30 @@ if TYPE_CHECKING:
 # Far beyond any model's.
 _MOST_BYTES, _MOST = 10_000_000, 1_000_000_000
 _LONGEST = 60
+_S3 = "s3://"
+
+
+class NotAModelError(ValueError):
+    """Raised for a configuration that no engine reads; ``fix`` is what to change in it."""
+
+    def __init__(self, reason: str, fix: str = f"correct {model_files.CONFIG}") -> None:
+        super().__init__(reason)
+        self.fix = fix
+
+
+class _Index(BaseModel):
+    """The index of weights: the names of files by the names of tensors."""
+
+    weight_map: Mapping[str, str]
 
 
 def look_up(name: str, revision: str) -> RecordedModel:
     """Return the lock file's record of a model: a Hugging Face ID at a revision, or an S3 prefix.
 
-    For a gated model without a token, the record has only the commit and the size.
+    For a gated model without a token, the record has only the commit and the size. For files that no engine loads, it
+    has their fault.
     """
-    return _in_s3(name) if name.startswith("s3://") else _of_hugging_face(name, revision)
+    return _in_s3(name) if name.startswith(_S3) else _of_hugging_face(name, revision)
 
 
 @contextmanager
@@ -69,19 +85,17 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
         from huggingface_hub.errors import GatedRepoError, RemoteEntryNotFoundError
 
         found = hub.model_info(model_id, revision=revision, files_metadata=True)
+        sizes = {file.rfilename: _count(file.size) or 0 for file in found.siblings or ()}
+        read: dict[str, bytes] = {}
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                path = hub.hf_hub_download(model_id, model_files.CONFIG, revision=found.sha, local_dir=folder)
-                config = _config(model_id, Path(path).read_bytes())
-            except (GatedRepoError, RemoteEntryNotFoundError):
-                config = None
-    sizes = {file.rfilename: _count(file.size) or 0 for file in found.siblings or ()}
-    if sizes:
-        _refuse_others(model_id, sizes)
+            for file in (model_files.CONFIG, *({model_files.INDEX} & sizes.keys())):
+                with suppress(GatedRepoError, RemoteEntryNotFoundError):
+                    path = hub.hf_hub_download(model_id, file, revision=found.sha, local_dir=folder)
+                    read[file] = Path(path).read_bytes()
     card = found.card_data.to_dict() if found.card_data is not None else {}
     total = _count(found.safetensors.total) if found.safetensors is not None else None
     known = {"revision": found.sha, "gated": bool(found.gated), "license": _license(card.get("license"))}
-    return _recorded(model_id, config, sizes, total, known)
+    return _of_files(model_id, sizes, read, total, known)
 
 
 def unreachable(problem: str) -> typer.Exit:
@@ -115,11 +129,44 @@ def _in_s3(uri: str) -> RecordedModel:
     with errors_explained():
         model = S3Files(uri, Account(None, None))
         sizes = model.sizes()
-        _refuse_others(uri, sizes)
-        if model_files.CONFIG not in sizes:
-            return _recorded(uri, None, sizes)
-        content = model.content(model_files.CONFIG, _MOST_BYTES + 1)
-    return _recorded(uri, _config(uri, content), sizes)
+        files = {model_files.CONFIG, model_files.INDEX} & sizes.keys()
+        read = {file: model.content(file, _MOST_BYTES + 1) for file in files}
+    return _of_files(uri, sizes, read)
+
+
+def _of_files(
+    name: str,
+    sizes: dict[str, int],
+    read: Mapping[str, bytes],
+    parameters: int | None = None,
+    known: Mapping[str, object] | None = None,
+) -> RecordedModel:
+    """Return the record of a model with these files, some of which are read; with a fault if no engine loads them."""
+    try:
+        # Some mirrors of the hub list no files.
+        if (sizes or name.startswith(_S3)) and (fault := _fault(name, sizes, read.get(model_files.INDEX))) is not None:
+            return RecordedModel.model_validate({**(known or {}), "fault": fault._asdict()})
+        content = read.get(model_files.CONFIG)
+        return _recorded(name, _config(name, content) if content is not None else None, sizes, parameters, known)
+    except NotAModelError as error:
+        where = "" if name.startswith(_S3) else " in a copy of the files in S3, and use Model.s3(...)"
+        fault = RecordedFault(reason=str(error), fix=f"{error.fix}{where}")
+        return RecordedModel.model_validate({**(known or {}), "fault": fault})
+
+
+def _fault(name: str, files: Collection[str], index: bytes | None) -> model_files.Fault | None:
+    """Return why no engine loads files. Parts that are missing in S3 can still be on their way, which is said."""
+    try:
+        indexed = set(_Index.model_validate_json(index).weight_map.values()) if index is not None else ()
+    except ValidationError:
+        indexed = ()
+    # Only the recipe says whether the job may copy pickle files.
+    found = model_files.fault(files, pickles=True, indexed=indexed)
+    is_incomplete = found is not None and model_files.fault(files, pickles=True, all_parts=False) is None
+    if found is None or not (is_incomplete and name.startswith(_S3)):
+        return found
+    say(f"Warning: {name}: {found.reason}", err=True)
+    return None
 
 
 def _count(given: object) -> int | None:
@@ -134,26 +181,34 @@ def _license(given: object) -> str | None:
 
 
 def _config(name: str, content: bytes) -> ModelConfig:
-    """Return the configuration; fields that cannot be read count as unknown, which is said."""
+    """Return the configuration; fields that cannot be read count as unknown, which is said.
+
+    Raises:
+        NotAModelError: if no engine reads it.
+    """
     if len(content) > _MOST_BYTES:
-        raise _not_a_model(name, f"it has more than {_MOST_BYTES:,} bytes")
+        raise _not_a_model(f"it has more than {_MOST_BYTES:,} bytes")
     unread = set[str]()
     try:
         # Not documents.json_value, which refuses Infinity: the time_step_limit of Mamba 2 has it.
         config = ModelConfig.model_validate_json(content.removeprefix(codecs.BOM_UTF8), context=unread)
     except ValidationError as error:
-        raise _not_a_model(name, error.errors()[0]["msg"]) from None
+        raise _not_a_model(error.errors()[0]["msg"]) from None
     if not (config.model_type or config.auto_map):
-        # transformers, AutoConfig.from_pretrained; vLLM, HFConfigParser of transformers_utils/config.py.
-        raise _not_a_model(name, "it has no model_type, by which engines choose the code that reads it")
+        # transformers, AutoConfig.from_pretrained; vLLM, HFConfigParser of transformers_utils/config.py, whose
+        # hf_overrides do not reach transformers' choice.
+        raise _not_a_model(
+            "it has no model_type, by which engines choose the code that reads it",
+            "set model_type to that of the model that it was made from",
+        )
     if unread:
         fields = ", ".join(sorted(unread))
         say(f"Warning: {fields} in the {model_files.CONFIG} of {name} cannot be read, and counts as unknown", err=True)
     return config
 
 
-def _not_a_model(name: str, reason: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{model_files.CONFIG} of {name} is not the configuration of a model: {reason}")
+def _not_a_model(reason: str, *fix: str) -> NotAModelError:
+    return NotAModelError(f"its {model_files.CONFIG} is not the configuration of a model: {reason}", *fix)
 
 
 def _shown(value: object) -> str:
@@ -167,10 +222,14 @@ def _recorded(
     parameters: int | None = None,
     known: Mapping[str, object] | None = None,
 ) -> RecordedModel:
-    """Return the record of a model. Raises BadParameter for numbers that no model has, such as 0 bits per weight."""
+    """Return the record of a model. Raises NotAModelError for numbers that no model has, such as 0 bits per weight."""
     columns: dict[str, Any] = {**(known or {}), **(config.columns if config is not None else {})}
     if model_files.pools(sizes):
         columns["pools"] = True
+    if sizes and not model_files.has_tokenizer(sizes):
+        columns["has_tokenizer"] = False
+    if not model_files.weights(sizes) and model_files.pickled(sizes):
+        columns["pickled"] = True
     try:
         # Before any arithmetic with these numbers.
         recorded = RecordedModel.model_validate(columns)
@@ -182,24 +241,13 @@ def _recorded(
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
-        raise typer.BadParameter(
-            f"{name} cannot be recorded: its {model_files.CONFIG} or its list of files has or results in {where} = "
-            f"{_shown(problem['input'])}, which no model has ({problem['msg']})"
+        raise NotAModelError(
+            f"its {model_files.CONFIG} or its list of files has or results in {where} = {_shown(problem['input'])}, "
+            f"which no model has ({problem['msg']})"
         ) from None
     return recorded
 
 
 def _stored(sizes: Mapping[str, int]) -> int:
     """Return the bytes of the weights that an engine loads."""
-    return sum(sizes[name] for name in model_files.weights(sizes))
-
-
-def _refuse_others(name: str, files: Collection[str]) -> None:
-    """Raise BadParameter for files that are not of a model that an engine loads."""
-    # Only the recipe says whether the job may copy pickle files.
-    found = model_files.fault(files, pickles=True)
-    if found is not None and model_files.fault(files, pickles=True, all_parts=False) is None:
-        # Parts can still be on their way, and the copying job refuses what is incomplete.
-        say(f"Warning: {name}: {found.reason}", err=True)
-    elif found is not None:
-        raise typer.BadParameter(f"No engine loads {name}: {found.reason}. What works: {found.fix}")
+    return sum(sizes[name] for name in model_files.weights(sizes) or model_files.pickled(sizes))

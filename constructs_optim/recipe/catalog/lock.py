@@ -56,11 +56,28 @@ def _is_image(name: str) -> str:
 _ImageName = Annotated[str, AfterValidator(_is_image)]
 
 
+_Sentence = Annotated[str, Field(max_length=2_000)]
+
+
+class RecordedFault(BaseModel, frozen=True, extra="forbid"):
+    """Why no engine loads a model's files, and what works; ``load_format`` as in ``runtime.model_files.Fault``."""
+
+    reason: _Sentence
+    fix: _Sentence
+    load_format: str | None = None
+
+
 class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     """The data that ``constructs-optim lock --model`` found about a model; columns as in ``ModelRow``.
 
-    ``revision`` is the commit on Hugging Face, ``license`` the license's name there.
+    ``revision`` is the commit on Hugging Face, ``license`` the license's name there. ``fault`` tells why no engine
+    loads the model's files. ``pickled`` is True if its weights are pickle files only, and ``has_tokenizer`` False if
+    it has none; both are None otherwise.
     """
+
+    fault: RecordedFault | None = None
+    pickled: Literal[True] | None = None
+    has_tokenizer: Literal[False] | None = None
 
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     gated: bool | None = None
@@ -96,9 +113,14 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     state_bytes: _Bytes | None = None
     stored_gb: _Size | None = None
 
+    @property
+    def is_described(self) -> bool:
+        """Whether a ``config.json`` says what the model is."""
+        return bool(self.model_type or self.architectures or self.layers or self.has_code)
+
     def row(self, name: str, known: ModelRow | None) -> ModelRow:
         """Return the catalog's row of the model, or a new row without a family, updated with the recorded data."""
-        own = {"revision", "license"}
+        own = {"revision", "license", "fault", "pickled", "has_tokenizer"}
         columns = {column: found for column, found in dict(self).items() if found is not None and column not in own}
         licensed = {"license": License(self.license, f"https://huggingface.co/{name}")} if self.license else {}
         # The KV cache that config.json describes overrides the catalog's figure.

@@ -94,7 +94,9 @@ class ModelConfig(Geometry):
     id2label: Mapping[str, Any] = {}
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     quantization_config: QuantizationConfig | None = Field(
-        default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
+        # The last is MLX's (mlx-lm, save_config of utils.py).
+        default=None,
+        validation_alias=AliasChoices("quantization_config", "compression_config", "quantization"),
     )
     # The names of the longest context, of which the smallest counts, and one that comes before all (vLLM,
     # derive_max_model_len_and_key of transformers_utils/model_arch_config_convertor.py).

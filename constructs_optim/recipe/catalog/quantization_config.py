@@ -31,6 +31,8 @@ _PRECISIONS = {
 }
 _INTEGERS = frozenset({"awq", "gptq"})
 _OF_GROUPS = "compressed-tensors"
+# MLX names no method: only the bits per weight and the weights per scale.
+_MLX = "mlx"
 # ModelOpt: the blocks of algorithms, and methods by parts of the names of algorithms (vLLM, quantization/modelopt.py).
 _BLOCKS = {"FP8_PB_WO": (128, 128)}
 _OF_ALGORITHMS = {"MIXED_PRECISION": "modelopt_mixed", "MXFP8": "modelopt_mxfp8", "FP4": "modelopt_fp4"}
@@ -348,6 +350,8 @@ class QuantizationConfig(ConfigPart):
         is_of_modelopt = self.producer == "modelopt" and bool(self.quant_method or self.inner_algo)
         if self.quant_algo and (is_of_modelopt or self.quant_method.lower().startswith("modelopt")):
             return next((name for part, name in _OF_ALGORITHMS.items() if part in self.quant_algo.upper()), "modelopt")
+        if not (self.quant_method or self.quant_algo) and self.bits is not None and self.group_size is not None:
+            return _MLX
         return self.quant_method.lower().replace("compressed_tensors", "compressed-tensors") or None
 
     def stored_bits(self, module: str, bits: int) -> float:

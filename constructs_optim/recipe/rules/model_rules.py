@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.catalog.lock import LOCK_FILE
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, RecordedModel
 from constructs_optim.recipe.errors import close_matches
+from constructs_optim.recipe.memory import engine_setting
 from constructs_optim.recipe.model import COMMIT, Model
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.secrets import NOT_SHOWN
@@ -35,6 +36,9 @@ _WRITTEN_ID = re.compile(
     r"(?P<host>(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf://)?(?P<id>[^/:@\s]+/[^/:@\s?#]+)"
     r"(?(host)(?:[:@/?#]\S*)?|[:@]\S*)"
 )
+_VLLM = "https://docs.vllm.ai/en/latest/"
+# Arguments of vLLM, and SGLang's, with which an engine takes another tokenizer, or none.
+_WITHOUT_TOKENIZER = ("tokenizer", "tokenizer_path", "skip_tokenizer_init")
 _HUGGING_FACE = "https://huggingface.co/docs/huggingface_hub/guides/download"
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 LONGEST_URI = 1024
@@ -108,9 +112,18 @@ def _model_is_known(recipe: Recipe) -> Iterator[Finding]:
     """The model is in the catalog: the model is not in the catalog, so it might not fit in memory, and the server might
     not support it.
     """
-    if not isinstance(recipe.model, Model) or recipe.model_row is not None:
+    if not isinstance(recipe.model, Model):
         return
     model = recipe.model
+    if (row := recipe.model_row) is not None:
+        recorded = recipe.containers.models.get(recipe.served_model.name)
+        if recorded is not None and recorded.fault is None and row.layers is None and not row.architectures:
+            reason = (
+                f"no config.json of {recipe.served_model.name} could be read (Mistral's layout has none, and that of a "
+                "gated model needs a token), so neither its memory nor whether the server supports it was checked"
+            )
+            yield Finding("model", model.name, "`constructs-optim dry-start` shows whether the server starts", reason)
+        return
     name = str(model) if recipe.s3_model is not None else model.name
     looks_up = f"`constructs-optim lock --model {model.name}` records the facts from its config.json"
     fix = looks_up if recipe.hub_model is None and not is_token(model.uri) else "test it before you rely on it"
@@ -208,6 +221,52 @@ def _gated_models_have_a_secret(recipe: Recipe) -> Iterator[Finding]:
             reason = "this key decrypts the secret with the token, but the model has no secret"
             fix = "also set token_secret_arn=secret.secret_arn; to encrypt the copy, set a key on its artifact store"
             yield Finding(f"{location}.encryption_key_arn", model.encryption_key_arn, fix, reason)
+
+
+def _recorded_models(recipe: Recipe) -> Iterator[tuple[str, Model, RecordedModel]]:
+    """Yield the models that are used, with their locations and the records of their commits."""
+    for location, model in recipe.located_models:
+        recorded = recipe.containers.models.get(model.name)
+        # A ready-made checkpoint replaces the model.
+        is_used = model is not recipe.model or recipe.served_model is model
+        if is_used and recorded is not None and recorded.revision == recipe.revision(model):
+            yield location, model, recorded
+
+
+@rule("OPT305", f"{_VLLM}models/supported_models/")
+def _files_are_of_a_model(recipe: Recipe) -> Iterator[Finding]:
+    """The files are of a model that an engine loads: `constructs-optim lock --model` found files that no engine loads,
+    or no tokenizer.
+    """
+    for location, model, recorded in _recorded_models(recipe):
+        fault = recorded.fault
+        if fault is not None and (
+            fault.load_format is None or engine_setting(recipe, "load_format") != fault.load_format
+        ):
+            fix = f"{fault.fix}. After a change, `constructs-optim lock --model {model.name}` looks at the files again"
+            yield Finding(location, model.name, fix, f"no engine loads {model.name}: {fault.reason}")
+        # A draft model takes the tokens of the model that it is for.
+        is_served = recorded.has_tokenizer is False and model is recipe.served_model
+        if is_served and all(engine_setting(recipe, name) is None for name in _WITHOUT_TOKENIZER):
+            fix = (
+                "a copy of its files in S3, with the tokenizer's of the model that it was made from (tokenizer.json, "
+                "tokenizer_config.json): Model.s3(...)"
+            )
+            yield Finding(location, model.name, fix, f"{model.name} has no tokenizer, without which no engine starts")
+
+
+@rule("OPT306", "https://huggingface.co/docs/hub/security-pickle")
+def _pickle_files_are_allowed(recipe: Recipe) -> Iterator[Finding]:
+    """A model whose weights are pickle files allows them: pickle files can run code when they are loaded, so the job
+    copies them only from an owner that you trust.
+    """
+    for location, model, recorded in _recorded_models(recipe):
+        if recorded.pickled and model.kind == "huggingface" and not model.allow_pickle:
+            fix = (
+                "a model with safetensors weights, or Model.huggingface(..., allow_pickle=True) if you trust its owner"
+            )
+            reason = f"the weights of {model.name} are pickle files only, which can run code when they are loaded"
+            yield Finding(f"{location}.allow_pickle", False, fix, reason)
 
 
 @rule("OPT019", "https://huggingface.co/docs/transformers/models#custom-models", advisory=True)

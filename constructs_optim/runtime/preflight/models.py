@@ -96,13 +96,15 @@ def check_copy(need: CopyNeed, context: Context) -> Iterator[PreflightFinding]:
     if not names:
         return
     if (found := model_files.fault(names, pickles=True)) is not None:
-        yield certain(_NAME, f"no engine loads {model}: {found.reason}", found.fix)
+        said = certain if found.load_format is None else advice
+        yield said(_NAME, f"no engine loads {model}: {found.reason}", found.fix)
     elif not model_files.weights(names) and not need.allow_pickle:
         yield certain(
             _NAME,
             f"{model} has its weights in pickle files only, which can run code when they are loaded",
             "choose another model, or declare Model.huggingface(..., allow_pickle=True) if you trust its owner",
         )
+    yield from _without_tokenizer(model, names)
 
 
 def _listed(source: S3Source, context: Context) -> Iterator[str]:
@@ -121,13 +123,30 @@ def file_findings(uri: str, names: Collection[str]) -> Iterator[PreflightFinding
     """Check that an engine loads the files under an S3 URI, by their names relative to it."""
     if (found := model_files.fault(names, pickles=True)) is not None:
         # LMI's own handlers may read other files, and the need does not name the server.
-        said = problem if _HANDLED.isdisjoint(names) else advice
+        said = problem if _HANDLED.isdisjoint(names) and found.load_format is None else advice
         yield said(_NAME, f"no engine loads {uri}: {found.reason}", found.fix)
     elif not model_files.weights(names):
         yield advice(
             _NAME,
             f"the weights under {uri} are pickle files only, which can run code when they are loaded",
             "save them as safetensors",
+        )
+    if model_files.has_both_layouts(names):
+        yield advice(
+            _NAME,
+            f"vLLM loads {model_files.MISTRALS_WEIGHTS} under {uri}, not the weights for {model_files.CONFIG}",
+            f"remove {model_files.MISTRALS_WEIGHTS}, or add {model_files.MISTRALS_CONFIG}",
+        )
+    yield from _without_tokenizer(uri, names)
+
+
+def _without_tokenizer(model: str, names: Collection[str]) -> Iterator[PreflightFinding]:
+    """Say that files that are a model's lack a tokenizer. Draft models need none, and the need does not say more."""
+    if model_files.fault(names, pickles=True) is None and not model_files.has_tokenizer(names):
+        yield advice(
+            _NAME,
+            f"{model} has no tokenizer, without which no engine serves it, except as a draft model",
+            "add the tokenizer's files of the model that it was made from",
         )
 
 
