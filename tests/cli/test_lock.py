@@ -245,7 +245,10 @@ def test_a_field_that_cannot_be_read_is_unknown_and_said(hub: ModelHub, config: 
         (["README.md", "llama.gguf"], "GGUF files"),
         (["config.json"], "there are no weights"),
         (["config.json", "adapter_config.json", "adapter_model.safetensors"], "a LoRA adapter, not a model"),
-        (["config.json", "model-00001-of-00002.safetensors"], "it lacks model-00002-of-00002.safetensors"),
+        (
+            [".gitattributes", "config.json", "model-00001-of-00002.safetensors"],
+            "it lacks model-00002-of-00002.safetensors",
+        ),
     ],
 )
 def test_files_that_no_engine_loads_are_refused_and_the_plan_refuses_them_with_the_same_reason(
@@ -305,7 +308,7 @@ def test_an_index_that_names_files_that_are_not_there_is_refused(hub: ModelHub) 
 @pytest.mark.parametrize(
     ("without", "files", "field", "said", "rule"),
     [
-        ("tokenizer.json", {}, "has_tokenizer", "has no tokenizer", "OPT305"),
+        ("tokenizer.json", {".gitattributes": b""}, "has_tokenizer", "has no tokenizer", "OPT305"),
         ("model.safetensors", {"pytorch_model.bin": bytes(2_000_000)}, "pickled", "allow_pickle=True", "OPT306"),
     ],
 )
@@ -323,6 +326,23 @@ def test_what_a_model_lacks_is_said_recorded_and_refused_by_the_plan(
     planned = CliRunner().invoke(app, ["plan", "--model", "acme/llama", "--instance-type", "ml.g6e.xlarge"])
     assert planned.exit_code == 2
     assert rule in planned.output
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (["config.json", "tokenizer.json", "model-00001-of-00002.safetensors"], "it lacks model-00002-of-00002"),
+        (["config.json", "model.safetensors"], "no tokenizer is listed"),
+    ],
+)
+def test_what_a_mirror_does_not_list_is_said_and_does_not_stop_the_plan(
+    hub: ModelHub, files: list[str], said: str
+) -> None:
+    hub.models["acme/llama"] = HubModel(COMMIT, {name: FILES.get(name, bytes(2_000_000)) for name in files})
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert (result.exit_code, said in " ".join(result.stderr.split())) == (0, True)
+    planned = CliRunner().invoke(app, ["plan", "--model", "acme/llama", "--instance-type", "ml.g6e.xlarge"])
+    assert planned.exit_code == 0, planned.output
 
 
 def test_a_configuration_without_a_model_type_is_refused_with_what_works(hub: ModelHub) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MOST_BYTES, _MOST = 10_000_000, 1_000_000_000
 _LONGEST = 60
 _S3 = "s3://"
+# The hub puts it into every new repository: a mirror's list without it may lack other files too.
+_OF_HUB = ".gitattributes"
 
 
 class NotAModelError(ValueError):
@@ -155,7 +157,9 @@ def _of_files(
 
 
 def _fault(name: str, files: Collection[str], index: bytes | None) -> model_files.Fault | None:
-    """Return why no engine loads files. Parts that are missing in S3 can still be on their way, which is said."""
+    """Return why no engine loads files. Parts that are missing in S3 can still be on their way, and in a list without
+    some files, they can be there, which is said.
+    """
     try:
         indexed = set(_Index.model_validate_json(index).weight_map.values()) if index is not None else ()
     except ValidationError:
@@ -163,7 +167,8 @@ def _fault(name: str, files: Collection[str], index: bytes | None) -> model_file
     # Only the recipe says whether the job may copy pickle files.
     found = model_files.fault(files, pickles=True, indexed=indexed)
     is_incomplete = found is not None and model_files.fault(files, pickles=True, all_parts=False) is None
-    if found is None or not (is_incomplete and name.startswith(_S3)):
+    is_certain = not name.startswith(_S3) and (bool(indexed) or _OF_HUB in files)
+    if found is None or not is_incomplete or is_certain:
         return found
     say(f"Warning: {name}: {found.reason}", err=True)
     return None
@@ -227,7 +232,10 @@ def _recorded(
     if model_files.pools(sizes):
         columns["pools"] = True
     if sizes and not model_files.has_tokenizer(sizes):
-        columns["has_tokenizer"] = False
+        if _OF_HUB in sizes or name.startswith(_S3):
+            columns["has_tokenizer"] = False
+        else:
+            say(f"Warning: {name}: no tokenizer is listed, without which no engine starts", err=True)
     if not model_files.weights(sizes) and model_files.pickled(sizes):
         columns["pickled"] = True
     try:
