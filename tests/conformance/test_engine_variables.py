@@ -19,6 +19,7 @@ COMMIT = "0" * 40
 RULES = frozenset({"OPT029", "OPT274", "OPT292", "OPT293", "OPT302"})
 DENSE, EXPERTS = "Qwen/Qwen3-8B", "mistralai/Mixtral-8x7B-v0.1"
 T4, A10G, L40S, H100 = "ml.g4dn.xlarge", "ml.g5.xlarge", "ml.g6e.xlarge", "ml.p5.4xlarge"
+A100, H200 = "ml.p4d.24xlarge", "ml.p5en.48xlarge"
 NGRAM = '"method": "ngram"'
 # With settings of one argument each: model, instance type, argument, and values.
 ONE: list[tuple[str, str, str, tuple[str, ...]]] = [
@@ -38,6 +39,12 @@ ONE: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("Qwen/Qwen3-4B-FP8", H100, "DTYPE", ("float", "half")),
     ("RedHatAI/gemma-4-E2B-it-FP8-dynamic", H100, "DTYPE", ("float32",)),
     (DENSE, H100, "ATTENTION_BACKEND", ("FLASH_ATTN", "flashinfer", "auto", "XFORMERS", "NO_ATTENTION")),
+    (DENSE, H100, "ATTENTION_BACKEND", ("TRITON_MLA", "FLASH_ATTN_MLA")),
+    (DENSE, T4, "ATTENTION_BACKEND", ("FLASH_ATTN", "FLASHINFER", "TRITON_ATTN")),
+    ("openai/gpt-oss-20b", L40S, "ATTENTION_BACKEND", ("FLASH_ATTN", "TRITON_ATTN")),
+    ("openai/gpt-oss-20b", H100, "ATTENTION_BACKEND", ("FLASH_ATTN",)),
+    ("deepseek-ai/DeepSeek-V3.1", H200, "ATTENTION_BACKEND", ("FLASH_ATTN", "TRITON_ATTN", "TRITON_MLA")),
+    ("deepseek-ai/DeepSeek-V3.1", A100, "KV_CACHE_DTYPE", ("fp8",)),
     (DENSE, H100, "BLOCK_SIZE", ("16", "48", "8", "24", "0")),
     (DENSE, T4, "BLOCK_SIZE", ("16", "8")),
     ("Qwen/Qwen3.5-27B-FP8", H100, "BLOCK_SIZE", ("32", "24")),

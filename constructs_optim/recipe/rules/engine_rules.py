@@ -31,6 +31,8 @@ _SPARSE = 9.0
 _FLOAT32 = "float32"
 # vLLM, _STR_DTYPE_TO_TORCH_DTYPE of config/model.py.
 _NAMES = {"half": "float16", "float": _FLOAT32}
+_BACKEND, _FLASH = "attention_backend", "FLASH_ATTN"
+_NOT_LATENT = frozenset({_FLASH, "FLASHINFER", "FLEX_ATTENTION", "TRITON_ATTN"})
 # vLLM 0.30, v1/attention/backends/fa_utils.py, get_flash_attn_version.
 _WITH_ALIBI, _HOPPER, _BLACKWELL = frozenset({"bloom"}), 9.0, 10.0
 # Settings with which the engine reads another configuration.
@@ -241,28 +243,55 @@ def _has_fp8_cache(recipe: Recipe) -> bool:
     return (engine_setting(recipe, _CACHE) or "").startswith("fp8")
 
 
+def _is_latent(row: ModelRow) -> bool | None:
+    """Return whether the attention is latent, without heads of keys and values; None if that is unknown."""
+    return "key_value" not in row.splits if "attention" in row.splits else None
+
+
+def _unfit_backend(row: ModelRow, instance: instances.InstanceRow, named: str) -> str | None:
+    """Return what of the model or the GPUs an attention backend does not run, in words; None if it is known to run it,
+    or if that is unknown.
+
+    Source: vLLM 0.24 to 0.30, validate_configuration of v1/attention/backend.py, and the backends' support.
+    """
+    is_latent, has_sinks = _is_latent(row), row.model_type in WITH_SINKS
+    least = _HOPPER if has_sinks and named == _FLASH else BFLOAT16
+    if is_latent is False and "MLA" in named:
+        return "is for latent attention (MLA), which the model does not have"
+    if is_latent and named in _NOT_LATENT:
+        return "does not run latent attention (MLA), which the model has"
+    if named in (_FLASH, "FLASHINFER") and _is_older(instance, least):
+        runs = "runs the model's attention sinks" if has_sinks else "runs"
+        return f"{runs} only on GPUs of compute capability {least:g} or newer"
+    return None
+
+
 def _fp8_cache_capability(recipe: Recipe, row: ModelRow) -> float:
     """Return the least compute capability of GPUs on which vLLM keeps the cache in the FP8 that the user asks for.
 
     FlashInfer's kernels, which older GPUs have, do not scale each token, and have no sinks (v1/attention/backends,
-    supports_sink of flashinfer.py), no heads of two sizes, and no attention in both directions.
+    supports_sink of flashinfer.py), no heads of two sizes, and no latent attention or attention in both directions.
     """
     is_of_triton = row.model_type in WITH_SINKS | BOTH_DIRECTIONS or "global_key_value" in row.splits
-    if is_of_triton or (engine_setting(recipe, _CACHE) or "").endswith("per_token_head"):
+    if is_of_triton or _is_latent(row) or (engine_setting(recipe, _CACHE) or "").endswith("per_token_head"):
         return TRITON_FP8
     return row.fp8_cache_capability or FLASHINFER_FP8
 
 
 @rule("OPT293", "https://docs.vllm.ai/en/latest/design/attention_backends/")
 def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
-    """The GPUs run the model's attention: vLLM has kernels for sparse attention, and for a KV cache in FP8, only for
-    newer GPUs.
+    """The GPUs run the model's attention: vLLM has kernels for sparse attention, for a KV cache in FP8, and of some
+    backends, only for newer GPUs or other models.
     """
     row, instance, known = recipe.model_row, recipe.instance, engine_models.of_image(recipe.serving_image.image)
     if row is None or instance is None or known is None or known.title != "vLLM":
         return
     engine, least = f"{known.title} {known.release}", row.fp8_cache_capability or 0
-    chosen = recipe.variables.get(recipe.variable(_CACHE), "")
+    chosen, backend = recipe.variables.get(recipe.variable(_CACHE), ""), recipe.variable(_BACKEND)
+    named = recipe.variables.get(backend, "")
+    if (unfit := _unfit_backend(row, instance, named.upper())) is not None:
+        fix = "leave it out: vLLM chooses one that does"
+        yield Finding(f"environment.{backend}", named, fix, f"the attention backend {named.upper()} {unfit}")
     if row.sparse_attention and _is_older(instance, _SPARSE):
         reason = f"{engine} runs the sparse attention of {recipe.served_model.name}, only on GPUs of compute capability"
         yield Finding("instance_type", instance.name, _newer(instance, _SPARSE), f"{reason} {_SPARSE:g} or newer")
