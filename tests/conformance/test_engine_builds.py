@@ -18,6 +18,7 @@ from constructs_optim.recipe.techniques import Technique
 
 from .builds import Question, question, refusals
 from .quantization_configs import AWQ, COMPRESSED, NOT_OF_TEXT
+from .weight_schemes import IN_INTEGERS
 
 pytestmark = pytest.mark.engine
 
@@ -200,6 +201,8 @@ def reason_of_refusal(case: Case) -> str | None:
     methods = {technique.name for technique in case.recipe.techniques} | {stored.method if stored else ""}
     if case.rules == {"OPT054"} and methods & ROUNDED:
         return "vLLM rounds the number of an accelerator's groups down, and loads the wrong scales"
+    if case.rules == {"OPT290"} and stored is not None and any(map(IN_INTEGERS.search, stored.schemes)):
+        return "vLLM's kernel for weights and activations in integers refuses the first request on these GPUs"
     if case.rules == {"OPT054"} and case.recipe.tensor_parallel_degree == 1 and "fp8_block" in methods:
         return "the rule takes every MLP for a gated one, of which vLLM makes two matrices one"
     return None
