@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -42,7 +41,7 @@ class PooledFormat(Format):
         record.inputs = request.inputs if request is not None else None
         if record.error is not None or record.inputs is None or _FEWER in generation.parameters:
             return
-        if written(cls.task, json.loads(record.text), record.inputs) is None:
+        if written(cls.task, json_value(record.text), record.inputs) is None:
             reason = f"not one output for each of the {record.inputs} inputs: {record.text[:_EXCERPT]}"
             record.fail(ErrorKind.MALFORMED_RESPONSE, reason)
 

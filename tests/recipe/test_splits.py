@@ -163,6 +163,18 @@ def test_expressions_of_others_take_no_longer_than_the_name_is_long() -> None:
     assert not_quantized(hostile, "compressed") == ()
 
 
+@pytest.mark.parametrize("matching", ["names", "compressed", "searched"])
+def test_experts_can_all_be_named_one_by_one(matching: Matching) -> None:
+    experts = [
+        f"model.layers.{layer}.mlp.experts.{expert}.{name}_proj"
+        for layer in range(200)
+        for expert in range(64)
+        for name in ("gate", "up", "down")
+    ]
+    assert not_quantized(experts, matching) == ("experts",)
+    assert not_quantized(experts[: len(experts) // 2], matching) == ()
+
+
 def test_modules_that_are_not_quantized_have_no_groups() -> None:
     weights = COMPRESSED.model_copy(update={"ignored": ("experts", "self_attn")})
     assert found(mixture(2048, 704), 4, weights) == []

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, Any, NamedTuple, cast
 
 from pydantic import AliasChoices, AliasPath, BeforeValidator, Field
@@ -291,13 +293,15 @@ class QuantizationConfig(ConfigPart):
             yield from (Choice(numbers) for each, numbers in groups if _LINEAR in each.targets)
             return
         numbers = _Numbers(self._most, self._scheme)
-        for pattern, override in self.dynamic.items():
-            if pattern.startswith(_EXCLUDED):
-                yield Choice(None, (pattern.removeprefix(_EXCLUDED),), "expressions")
-            else:
-                yield Choice(override.over(numbers), (pattern.removeprefix(_INCLUDED),), "expressions")
-        for pattern, override in self.extra_config.items():
-            yield Choice(override.over(numbers), (pattern,), "searched")
+        dynamic = [
+            (None, pattern.removeprefix(_EXCLUDED))
+            if pattern.startswith(_EXCLUDED)
+            else (override.over(numbers), pattern.removeprefix(_INCLUDED))
+            for pattern, override in self.dynamic.items()
+        ]
+        yield from _in_turn(dynamic, "expressions")
+        extra = [(override.over(numbers), pattern) for pattern, override in self.extra_config.items()]
+        yield from _in_turn(extra, "searched")
         if self.only:
             yield Choice(numbers, self.only, "parts")
         elif self.blocks_to_quantize:
@@ -386,6 +390,12 @@ class QuantizationConfig(ConfigPart):
         if method in _INTEGERS and self.bits is not None:
             return f"int{self.bits}"
         return _PRECISIONS.get(algorithm) or _PRECISIONS.get(method) or (method if method in _OWN_FORMATS else None)
+
+
+def _in_turn(given: Iterable[tuple[_Numbers | None, str]], matching: Matching) -> Iterator[Choice[_Numbers]]:
+    """Yield choices in this order, one for all successive patterns with the same numbers."""
+    for numbers, each in groupby(given, key=itemgetter(0)):
+        yield Choice(numbers, [pattern for _, pattern in each], matching)
 
 
 def _of_group(group: _Group, config: QuantizationConfig) -> _Numbers:

@@ -7,6 +7,7 @@ Sources: vLLM 0.30, ``model_executor/layers/quantization``: ``utils/quant_utils.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Generic, Literal, NamedTuple, TypeVar
@@ -53,15 +54,14 @@ _SPELLINGS: Mapping[Module, tuple[_Matrices, ...]] = {
     ),
     "linear_attn": (_Matrices((), "linear_attn.out_proj"),),
 }
-# Patterns that are longer, or that Rust's engine of regular expressions does not have, name nothing. It needs no more
-# time than the length of the name.
-_LONGEST = 1000
+# Patterns that are longer, or that the engine of regular expressions (Rust's) does not have, name nothing, nor do those
+# beyond a number that no configuration has. The engine needs no more time than the length of the name.
+_LONGEST, _MOST_EXPRESSIONS, _MOST_LAYERS = 1000, 2000, 200
 _LAYER, _NUMBER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)(?:\.|$)"), re.compile(r"\d+")
 _RANGE = re.compile(r"\d-\d")
 _EXPRESSION, _SPECIAL = "re:", frozenset("*+?^$()[]{}|\\")
-_MOST_LAYERS = 200
 # Some methods see experts one by one; to the others they are one module.
-_ONE, _OF_EACH = ".experts.0.", frozenset[Matching]({"compressed", "searched"})
+_ONE, _TOGETHER, _OF_EACH = ".experts.0.", ".experts", frozenset[Matching]({"compressed", "searched"})
 Numbers = TypeVar("Numbers")
 """How matrices are quantized, in the terms of the caller."""
 
@@ -72,19 +72,6 @@ class Choice(NamedTuple, Generic[Numbers]):
     numbers: Numbers | None
     patterns: Sequence[str] = ()
     matching: Matching = "classes"
-
-    def names(self, module: str) -> bool:
-        """Return whether a pattern names a module, which is given by its whole name."""
-        if self.matching == "classes":
-            return True
-        if _ONE in module and self.matching not in _OF_EACH:
-            return False
-        return any(_NAMES[self.matching](each, module) for each in self.patterns)
-
-    def of_layer(self, number: int) -> Choice[Numbers]:
-        """Return the choice with the patterns that are not of another layer."""
-        kept = [each for each in self.patterns if (found := _LAYER.search(each)) is None or int(found[1]) == number]
-        return self._replace(patterns=kept)
 
 
 class Quantized(NamedTuple, Generic[Numbers]):
@@ -101,16 +88,15 @@ def quantized(
     choices: Sequence[Choice[Numbers]], layers: Mapping[Module, Sequence[int]]
 ) -> Mapping[Module, Quantized[Numbers]]:
     """Return how each kind of module is quantized in its layers: by the first choice that names it, if any."""
-    stated = {
-        int(number) for choice in choices for each in choice.patterns for number in _NUMBER.findall(each[:_LONGEST])
-    }
-    has_range = any(_RANGE.search(each) for choice in choices for each in choice.patterns)
+    read = [_Names(choice) for choice in choices]
+    stated = {int(number) for each in read for number in each.stated}
+    has_range = any(each.has_range for each in read)
     found: dict[Module, Quantized[Numbers]] = {}
     for module, own in layers.items():
         # Layers that no pattern names do not differ, unless a pattern has a range.
         other = next((number for number in own if number not in stated), None)
         numbers = [number for number in own[:_MOST_LAYERS] if has_range or number in stated or number == other]
-        of_layers = [(f".{number}.", [choice.of_layer(number) for choice in choices]) for number in numbers]
+        of_layers = [(number, [each for each in read if each.can_name(number)]) for number in numbers]
         # The spelling that most patterns name.
         chosen = max(
             (
@@ -138,16 +124,82 @@ def not_quantized(names: Sequence[str], matching: Matching) -> tuple[Module, ...
     return tuple(module for module, each in found.items() if not any(each.last))
 
 
-def _chosen(choices: Iterable[Choice[Numbers]], layer: str, name: str) -> Choice[Numbers] | None:
+class _Names(Generic[Numbers]):
+    """The patterns of a choice, by the layer that they are of; None for patterns of any layer."""
+
+    def __init__(self, choice: Choice[Numbers]) -> None:
+        self.choice = choice
+        self.stated, self.has_range = set[str](), False
+        self._whole, self._others = set[str](), defaultdict[int | None, list[str]](list)
+        expressions = 0
+        for pattern in choice.patterns:
+            if len(pattern) > _LONGEST:
+                continue
+            self.stated.update(_NUMBER.findall(pattern))
+            is_expression = _is_expression(pattern, choice.matching)
+            expressions += is_expression
+            if not is_expression and choice.matching in _WHOLE_NAMES:
+                self._whole.add(pattern)
+                if choice.matching == "names":
+                    # A list of experts names all experts together too.
+                    self._whole.add(f"{pattern.partition(f'{_TOGETHER}.')[0]}{_TOGETHER}")
+            elif expressions <= _MOST_EXPRESSIONS:
+                self.has_range |= is_expression and _RANGE.search(pattern) is not None
+                for layer in _layers_of(pattern, is_expression=is_expression):
+                    self._others[layer].append(pattern)
+
+    def can_name(self, layer: int) -> bool:
+        """Return whether patterns can name modules of a layer."""
+        is_any = self.choice.matching == "classes" or bool(self._whole)
+        return is_any or bool(self._others.get(None)) or layer in self._others
+
+    def name(self, layer: int, module: str) -> bool:
+        """Return whether a pattern names a module of a layer, which is given by its whole name."""
+        matching = self.choice.matching
+        if matching == "classes":
+            return True
+        if _ONE in module and matching not in _OF_EACH:
+            return False
+        parts = module.split(".")
+        wholes = (".".join(parts[first:]) for first in range(len(parts) if matching == "searched" else 1))
+        if not self._whole.isdisjoint(wholes):
+            return True
+        patterns = (*self._others.get(None, ()), *self._others.get(layer, ()))
+        return any(_MATCHES[matching](each, module) for each in patterns)
+
+
+def _is_expression(pattern: str, matching: Matching) -> bool:
+    match matching:
+        case "expressions":
+            return True
+        case "compressed":
+            return pattern.startswith(_EXPRESSION)
+        case "wildcards":
+            return "*" in pattern
+        case "searched":
+            return not _SPECIAL.isdisjoint(pattern)
+        case _:
+            return False
+
+
+def _layers_of(pattern: str, *, is_expression: bool) -> Iterable[int | None]:
+    """Return the only layers whose modules a pattern can name; None if they can be of any layer."""
+    if (found := _LAYER.search(pattern)) is not None:
+        return [int(found[1])]
+    numbers = {int(number) for number in _NUMBER.findall(pattern)} if is_expression else set[int]()
+    return numbers if numbers and _RANGE.search(pattern) is None else [None]
+
+
+def _chosen(choices: Iterable[_Names[Numbers]], layer: int, name: str) -> Choice[Numbers] | None:
     """Return the first choice that names a module of a layer."""
-    spelled = [f"{prefix}{layer}{name}" for prefix in _PREFIXES]
-    return next((choice for choice in choices if any(map(choice.names, spelled))), None)
+    spelled = [f"{prefix}.{layer}.{name}" for prefix in _PREFIXES]
+    return next((each.choice for each in choices if any(each.name(layer, module) for module in spelled)), None)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _expression(pattern: str) -> SchemaValidator | None:
     try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern)) if len(pattern) <= _LONGEST else None
+        return SchemaValidator(core_schema.str_schema(pattern=pattern))
     except SchemaError:
         return None
 
@@ -161,31 +213,19 @@ def _begun(pattern: str, module: str) -> bool:
     return _found(f"^(?:{pattern})", module)
 
 
-def _searched(pattern: str, module: str) -> bool:
-    if module == pattern or module.endswith(f".{pattern}"):
-        return True
-    return not _SPECIAL.isdisjoint(pattern) and _found(pattern, module)
-
-
-def _compressed(pattern: str, module: str) -> bool:
-    if pattern.startswith(_EXPRESSION):
-        return _begun(pattern.removeprefix(_EXPRESSION), module)
-    return pattern == module
-
-
 def _wildcard(pattern: str, module: str) -> bool:
     if pattern in module:
         return True
     return "*" in pattern and _found(f"^(?:{'.*'.join(map(re.escape, pattern.split('*')))})$", module)
 
 
-# A list of experts names all experts together too.
-_NAMES: Mapping[Matching, Callable[[str, str], bool]] = {
-    "names": lambda pattern, module: pattern == module or (module.endswith(".experts") and module in pattern),
+# Methods that compare whole names, or their ends, unless a pattern is a regular expression.
+_WHOLE_NAMES = frozenset[Matching]({"names", "compressed", "searched"})
+_MATCHES: Mapping[Matching, Callable[[str, str], bool]] = {
     "parts": lambda pattern, module: pattern in module,
     "wildcards": _wildcard,
     "expressions": _begun,
     "begins": lambda pattern, module: module.startswith(pattern),
-    "compressed": _compressed,
-    "searched": _searched,
+    "compressed": lambda pattern, module: _begun(pattern.removeprefix(_EXPRESSION), module),
+    "searched": _found,
 }
