@@ -51,6 +51,9 @@ _PACKAGES = frozenset(
 )
 _FLASH_ATTENTION = ("vllm.vllm_flash_attn.cute", "vllm.third_party.deep_gemm")
 _NAMESPACES = frozenset({"_C", "_moe_C", "_flashkda_C"})
+# vLLM reads from the weights' files which matrices GPTQ quantized: here those of all layers of the text model, for
+# which it looks for parts of their names.
+_OF_GPTQ = {f"{name}.qweight": {"dtype": "I32"} for name in ("model.layers", "decoder.layers", "transformer.h", ".mtp")}
 
 
 class _Type(type):
@@ -168,6 +171,7 @@ def with_one_process() -> None:
     from vllm.distributed import parallel_state
     from vllm.distributed.device_communicators.shm_broadcast import MessageQueue
     from vllm.model_executor.layers.fused_moe.expert_map_manager import ExpertMapManager
+    from vllm.model_executor.layers.quantization import auto_gptq
     from vllm.model_executor.model_loader import utils as loader
     from vllm.model_executor.models import registry
     from vllm.models.kimi_k3.nvidia.ops.latent_moe_tail import KimiK3LatentMoETailOp
@@ -191,6 +195,7 @@ def with_one_process() -> None:
     KimiK3LatentMoETailOp.initialize = lambda **_: MagicMock(contract=MagicMock(max_num_tokens=1))
     # A text for the log, from values that are not there.
     ExpertMapManager.get_compressed_map_string = lambda self: ""
+    auto_gptq.get_safetensors_params_metadata = lambda *_, **__: _OF_GPTQ
     # Neither does a model load other weights later, nor a file become readable.
     loader.record_metadata_for_reloading = lambda model: None
     repo_utils.time = types.SimpleNamespace(sleep=lambda seconds: None)
