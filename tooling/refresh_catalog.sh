@@ -45,6 +45,7 @@ done
 "$python" "$root/tooling/engine_arguments.py" "$root/.venv-engine/bin/python" with_arguments
 "$python" "$root/tooling/engine_models.py" wheels "$root/.venv-engine/bin/python"
 (cd "$root" && "$python" -m tests.conformance.weight_schemes)
+(cd "$root" && "$python" -m tests.conformance.attention_backends)
 (cd "$root" && "$python" -m tests.conformance.towers)
 
 "$python" "$root/tooling/huggingface_models.py" "$(clone vllm-project/recipes)" "$(clone vllm-project/speculators)" \

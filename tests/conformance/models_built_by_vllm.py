@@ -185,6 +185,8 @@ def with_one_process() -> None:
     registry._run_in_subprocess = lambda asked: asked()
     deep_gemm.has_deep_gemm = import_utils.has_deep_gemm = lambda: True
     import_utils.has_tilelang = import_utils.has_flashinfer = lambda: True
+    # FlashInfer's compiled kernels, which a container may have.
+    flashinfer.has_nvidia_artifactory = lambda: True
     # What is in vLLM's container for GPUs.
     of_engine.HAS_TRITON = True
     # FlashInfer 0.6.18.post1, which vLLM 0.30 requires: mla/_sparse_mla_sm120.py, _DECODE_DSV4_DISPATCH.

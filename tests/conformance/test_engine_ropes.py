@@ -36,6 +36,9 @@ COMPLETE: Mapping[str, Mapping[str, Any]] = {
         "original_max_position_embeddings": 1024,
     },
     "mrope": {"mrope_section": [16, 24, 24]},
+    "bailing_mrope": {"mrope_section": [16, 24, 24]},
+    "proportional": {"partial_rotary_factor": 0.5},
+    "default": {},
 }
 
 
@@ -43,6 +46,8 @@ def test_vllm_refuses_the_rope_scaling_that_lacks_a_field_and_only_that() -> Non
     ropes = [{"rope_type": kind, **fields} for kind, fields in COMPLETE.items()]
     ropes += [{name: rope[name] for name in rope if name != left_out} for rope in ropes for left_out in rope]
     ropes += [{**rope, "factor": "2.0"} for rope in ropes if rope.get("rope_type") in ("linear", "yarn")]
+    ropes += [{**rope, "factor": 2} for rope in ropes if "factor" in rope]
+    ropes += [{"rope_type": kind, "factor": 2.0} for kind in ("xpos", "exponential", "su")]
     configs = [{**LLAMA, "rope_scaling": {"rope_theta": 10_000.0, **rope}} for rope in ropes if "rope_type" in rope]
     asked = [(config, question(config, 1, HOPPER)) for config in configs]
     answers = refusals(each for _, each in asked)

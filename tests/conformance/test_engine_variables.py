@@ -65,6 +65,11 @@ ONE: list[tuple[str, str, str, tuple[str, ...]]] = [
             f'{{"num_speculative_tokens": 0, {NGRAM}}}',
             f'{{"num_speculative_tokens": 5, {NGRAM}, "prompt_lookup_max": 0}}',
             '{"num_speculative_tokens": 5, "method": "guess"}',
+            f"{{{NGRAM}}}",
+            f'{{"num_speculative_tokens": 5, {NGRAM}, "prompt_lookup_max": 2, "prompt_lookup_min": 3}}',
+            f'{{"num_speculative_tokens": 5, {NGRAM}, "prompt_lookup_max": 3, "prompt_lookup_min": 3}}',
+            '{"num_speculative_tokens": 5, "method": "eagle3"}',
+            '["ngram"]',
         ),
     ),
     (
@@ -74,6 +79,10 @@ ONE: list[tuple[str, str, str, tuple[str, ...]]] = [
             *('{"dynamic_shapes_config": {"type": "backed"}}', '{"dynamic_shapes_config": {"typ": "backed"}}'),
         ),
     ),
+    (DENSE, H100, "KV_TRANSFER_CONFIG", ('{"kv_connector": "OffloadingConnector"}', "5")),
+    (DENSE, H200, "DECODE_CONTEXT_PARALLEL_SIZE", ("1", "2", "3")),
+    ("Qwen/Qwen3-30B-A3B", H200, "DECODE_CONTEXT_PARALLEL_SIZE", ("1", "2", "4", "3")),
+    ("deepseek-ai/DeepSeek-V3.1", H200, "DECODE_CONTEXT_PARALLEL_SIZE", ("1", "2", "8", "3")),
     *((DENSE, H100, name, ('{"none_such": 1}',)) for name in ("KERNEL_CONFIG", "KV_EVENTS_CONFIG", "HF_OVERRIDES")),
 ]
 SEVERAL: list[Mapping[str, str]] = [
@@ -82,6 +91,7 @@ SEVERAL: list[Mapping[str, str]] = [
     {"MAX_NUM_BATCHED_TOKENS": "2048", "MAX_MODEL_LEN": "4096", "NO_ENABLE_CHUNKED_PREFILL": "true"},
     {"MAX_NUM_BATCHED_TOKENS": "4096", "MAX_MODEL_LEN": "4096", "NO_ENABLE_CHUNKED_PREFILL": "true"},
     {"MAX_NUM_BATCHED_TOKENS": "2048", "NO_ENABLE_CHUNKED_PREFILL": "true"},
+    {"MAX_NUM_BATCHED_TOKENS": "2048", "ENABLE_CHUNKED_PREFILL": "false"},
     {"MAX_NUM_SEQS": "3000", "MAX_MODEL_LEN": "4096", "NO_ENABLE_CHUNKED_PREFILL": "true"},
     {"LONG_PREFILL_TOKEN_THRESHOLD": "4096", "MAX_MODEL_LEN": "2048"},
     {"ENABLE_LORA": "true", "MAX_LORAS": "4", "MAX_CPU_LORAS": "2"},

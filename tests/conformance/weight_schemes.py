@@ -167,6 +167,9 @@ def configurations() -> Iterator[dict[str, Any]]:
     yield from of_quark()
     for name in ALGORITHMS:
         yield {"quant_method": "modelopt", "quant_algo": name, "group_size": 16, "exclude_modules": ["lm_head"]}
+    for bits, symmetric, is_ordered in product((*range(2, 9), 16), (True, False), (False, True)):
+        settings = {"bits": bits, "group_size": 128, "sym": symmetric, "desc_act": is_ordered}
+        yield {"quant_method": "gptq", **settings}
     for scheme, blocks in product(("static", "dynamic"), (None, [128, 128])):
         stated = {"weight_block_size": blocks} if blocks is not None else {}
         yield {"quant_method": "fp8", "activation_scheme": scheme, **stated}

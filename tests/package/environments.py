@@ -18,7 +18,7 @@ UV = Path(sys.executable).parent / "uv"
 NODE = Path(sys.executable).parent / "node"
 
 # All dependencies that the base install may have.
-BASE = ("aws-cdk-lib", "boto3", "constructs", "jsii", "pydantic", "ruamel-yaml")
+BASE = ("aws-cdk-lib", "boto3", "constructs", "jsii", "pydantic", "regex", "ruamel-yaml")
 
 
 def run(

@@ -64,6 +64,7 @@ def enum(operation: str, *path: str) -> set[str]:
         "recommendations",
         "resource_types",
         "towers",
+        "attention_backends",
         "weight_schemes",
         "workload",
     ],

@@ -163,6 +163,10 @@ def test_the_document_says_how_old_each_file_is() -> None:
         ({"type": "mrope", "mrope_section": [16, 24, 24]}, ()),
         ({"type": "mrope"}, ("mrope.mrope_section",)),
         ({"rope_type": "default"}, ()),
+        ({"rope_type": "linear", "factor": 2}, ("linear.factor_with_a_decimal_point",)),
+        ({"rope_type": "yarn", "factor": 2}, ()),
+        ({"type": "su"}, ("su.short_factor", "su.long_factor")),
+        ({"type": "xpos", "factor": 2.0}, ("xpos",)),
     ],
 )
 def test_a_configuration_lacks_what_its_rope_scaling_needs(rope: dict[str, Any], lacking: tuple[str, ...]) -> None:

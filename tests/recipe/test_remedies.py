@@ -104,7 +104,12 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT290", "model"): ("the model's weights in 16 bits",),
     ("OPT290", "instance_type"): ("the model's weights in 16 bits",),
     ("OPT291", "model"): ("review the Python files", "another model"),
-    ("OPT307", "model"): ("another model, or ",),
+    ("OPT302", "environment.SM_VLLM_SPECULATIVE_CONFIG"): (
+        *('"model" beside the method, or SpeculativeDecoding', '"num_speculative_tokens" beside the method'),
+        '"prompt_lookup_min" of ',
+    ),
+    ("OPT302", "environment.SM_VLLM_KV_TRANSFER_CONFIG"): ('"kv_role": "kv_both", ',),
+    ("OPT307", "model"): ("another model, or ", "another model"),
     ("OPT292", "environment.SM_VLLM_DTYPE"): ("auto",),
     ("OPT305", "model"): ("a copy of its files in S3", "its own weights. After a change, "),
     ("OPT306", "model.allow_pickle"): ("a model with safetensors weights",),

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe.catalog.model_config import ModelConfig
-from constructs_optim.recipe.catalog.quantized_modules import Matching, not_quantized
+from constructs_optim.recipe.catalog.quantized_modules import (
+    ATTENTION,
+    LATENT,
+    Choice,
+    Matching,
+    Merged,
+    Module,
+    not_quantized,
+    quantized,
+)
 from constructs_optim.recipe.catalog.splits import Layer, Misfit, Split, StoredQuantization, misfits
 from constructs_optim.recipe.catalog.towers import split_towers
 
@@ -146,9 +155,15 @@ def test_an_engine_that_divides_blocks_of_experts_splits_them_further() -> None:
         (r"self_attn\.[oq]", "searched", ("self_attn",)),
         ("o_proj", "searched", ("self_attn",)),
         ("model.language_model.layers", "begins", ("self_attn", "mlp", "experts", "shared_expert", "linear_attn")),
-        # Expressions that are none, that only other engines have, or that are too long, name nothing.
+        ("re:.*self_attn(?!x).*", "compressed", ("self_attn",)),
+        ("re:^(?!.*experts).*$", "compressed", ("self_attn", "mlp", "shared_expert", "linear_attn")),
+        ("re:.*(?<!o)_proj", "compressed", ("mlp", "experts", "shared_expert", "linear_attn")),
+        # A merged matrix has a name of its own, which is all that GPTQ sees.
+        ("re:.*qkv_proj", "compressed", ()),
+        (r".*\.(o|q|k)_proj", "expressions", ("self_attn",)),
+        # Expressions that are none, that take too long, or that are too long, name nothing.
         ("re:.*self_attn(", "compressed", ()),
-        ("re:.*self_attn(?!x).*", "compressed", ()),
+        ("re:(?!x)(?:(?:[a-z._]|[0-9a-z])*)*[A-Z]", "compressed", ()),
         (f"re:.*self_attn.*|{'x' * 1000}", "compressed", ()),
     ],
 )
@@ -161,6 +176,39 @@ def test_a_name_or_pattern_excludes_modules_in_every_layer(
 def test_expressions_of_others_take_no_longer_than_the_name_is_long() -> None:
     hostile = [f"re:(a+)+{'(.*)*' * number}$" for number in range(1, 100)]
     assert not_quantized(hostile, "compressed") == ()
+    assert not_quantized([f"re:(?!{number})(?:(?:[a-z.])*)*[A-Z]" for number in range(100)], "compressed") == ()
+
+
+def test_numbers_of_layers_that_no_model_has_name_nothing() -> None:
+    assert not_quantized([f"model.layers.{'1' * 900}.self_attn"], "parts") == ()
+
+
+def test_a_part_of_a_number_names_other_layers_too() -> None:
+    layers: dict[Module, range] = {"self_attn": range(20)}
+    attention = quantized([Choice(None, ["layers.1"], "parts"), Choice("quantized")], layers)["self_attn"]
+    assert attention.every == {None, "quantized"}
+    only = quantized([Choice(None, [r"layers\.1\d\..*"], "searched"), Choice("quantized")], {"self_attn": range(10, 20)})
+    assert only["self_attn"].every == {None}
+
+
+def test_matrices_that_an_engine_merges_are_quantized_alike() -> None:
+    def is_torn(pattern: str, attention: Merged | None) -> bool:
+        choices = [Choice(None, [pattern], "compressed"), Choice("quantized")]
+        return quantized(choices, {"self_attn": range(2)}, attention)["self_attn"].is_torn
+
+    assert is_torn("re:.*q_proj", ATTENTION)
+    assert not is_torn("re:.*qkv_proj", ATTENTION)
+    assert is_torn("re:.*q_a_proj", LATENT)
+    assert not is_torn("re:.*q_proj", None)
+
+
+def test_autoround_has_the_same_numbers_in_all_matrices_that_are_merged() -> None:
+    def is_torn(matching: Matching) -> bool:
+        choices = [Choice("8 bits", [".*k_proj"], matching), Choice("4 bits")]
+        return quantized(choices, {"self_attn": range(2)})["self_attn"].is_torn
+
+    assert is_torn("searched")
+    assert not is_torn("compressed")
 
 
 @pytest.mark.parametrize("matching", ["names", "compressed", "searched"])

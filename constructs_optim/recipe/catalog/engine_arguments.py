@@ -101,6 +101,8 @@ class Argument(BaseModel, frozen=True):
             read = [_READ[self.takes](word.strip()) for word in words if word not in _NO_VALUE]
         except ValueError:
             return _IN_WORDS[self.takes]
+        if self.keys and not all(isinstance(each, dict) for each in read):
+            return "a JSON object"
         if not all(_is_within(self, each) for each in read):
             return f"{_IN_WORDS[self.takes].partition(' such as')[0]}, {_limits(self)}"
         return None if words else _IN_WORDS[self.takes]

@@ -74,7 +74,7 @@ _INDEXER = "full"
 class ConfigPart(BaseModel):
     """A part of a configuration file. A field that cannot be read has its default, because an engine may read it.
 
-    The names of these fields are added to the validation's context, if that is a set.
+    Their names in the file, or the first of several, are added to the validation's context if that is a set.
     """
 
     @checked("*", mode="wrap")
@@ -89,8 +89,15 @@ class ConfigPart(BaseModel):
         except ValidationError:
             unread: object = info.context
             if isinstance(unread, set):
-                cast("set[str]", unread).add(name)
+                cast("set[str]", unread).add(cls._name_in_files(name))
             return default
+
+    @classmethod
+    def _name_in_files(cls, field: str) -> str:
+        """Return the first name that a field has in a file."""
+        alias = cls.model_fields[field].validation_alias
+        first = alias.choices[0] if isinstance(alias, AliasChoices) else alias
+        return ".".join(map(str, first.path)) if isinstance(first, AliasPath) else first or field
 
 
 class _BlockAttention(ConfigPart):

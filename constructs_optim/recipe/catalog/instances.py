@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
@@ -130,3 +130,12 @@ def size(row: InstanceRow) -> tuple[float, int, int]:
 def smallest(rows: Iterable[InstanceRow]) -> InstanceRow | None:
     """Return the smallest instance type; None if there are none."""
     return min(rows, key=size, default=None)
+
+
+def smallest_instead_of(instance: InstanceRow, suits: Callable[[InstanceRow], bool]) -> InstanceRow | None:
+    """Return the smallest instance type for endpoints that suits, and whose accelerators have together as much memory
+    as another's.
+    """
+    memory = instance.total_accelerator_memory_gb
+    found = (row for row in by_size() if row.hosts_endpoints and row.total_accelerator_memory_gb >= memory)
+    return next((row for row in found if suits(row)), None)

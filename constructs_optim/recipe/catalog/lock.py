@@ -91,8 +91,8 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] | None = None
     rope_lacks: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] | None = None
-    sparse_attention: bool | None = None
-    fp8_cache_capability: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    attention: Annotated[str, Field(pattern="^[A-Za-z0-9 ]{1,40}$")] | None = None
+    has_fp8_cache: bool | None = None
     parameters_billion: _Size | None = None
     weight_bits: int | None = Field(default=None, ge=1, le=64)
     precision: str | None = None

@@ -12,14 +12,15 @@ from pydantic import AliasChoices, AliasPath, Field
 
 from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
 from .quantization_config import QuantizationConfig
-from .splits import Layer, Split, module_layers, splits
+from .splits import Layer, Split, merged_in_attention, module_layers, splits
 from .towers import EncoderConfig
 
 _HALF, _WHOLE = 16, 32
 _DEFAULT_LABELS = 2
 
 
-_Factor = Annotated[float, Field(strict=True, gt=0, le=MOST)] | None
+_Positive = Field(strict=True, gt=0, le=MOST)
+_Factor = Annotated[int, _Positive] | Annotated[float, _Positive] | None
 # What kinds of rope scaling need (transformers 5.24, RotaryEmbeddingConfigMixin.validate_rope of
 # modeling_rope_utils.py, which fills in the original positions of some; vLLM 0.30, get_rope of
 # layers/rotary_embedding).
@@ -27,15 +28,18 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("linear", "dynamic", "ntk", "yarn"), ("factor",)),
     **dict.fromkeys(("deepseek_yarn", "deepseek_llama_scaling"), ("factor", "original_max_position_embeddings")),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
-    "longrope": ("short_factor", "long_factor"),
-    "mrope": ("mrope_section",),
+    **dict.fromkeys(("longrope", "su"), ("short_factor", "long_factor")),
+    **dict.fromkeys(("mrope", "bailing_mrope"), ("mrope_section",)),
+    **dict.fromkeys(("default", "proportional", "mllama4", "openpangu"), ()),
 }
+_LINEAR, WITH_POINT = "linear", "factor_with_a_decimal_point"
+"""The factor of linear scaling, of which vLLM takes a whole number for a list (LinearScalingRotaryEmbedding)."""
 
 
 class _Rope(ConfigPart):
     """How positions beyond those of the training are encoded."""
 
-    rope_type: str = Field(default="", validation_alias=AliasChoices("rope_type", "type"))
+    rope_type: Name = Field(default="default", validation_alias=AliasChoices("rope_type", "type"))
     # A number in quotes is none (transformers, modeling_rope_utils.py).
     factor: _Factor = None
     original_max_position_embeddings: Whole = None
@@ -47,9 +51,14 @@ class _Rope(ConfigPart):
 
     @property
     def lacking(self) -> list[str]:
-        """The fields that this kind needs and that are missing, as ``yarn.factor``."""
-        needed = _NEEDED.get(self.rope_type, ())
-        return [f"{self.rope_type}.{name}" for name in needed if getattr(self, name) is None]
+        """The fields that this kind needs and that are missing, as ``yarn.factor``, or the kind if it is unknown."""
+        needed = _NEEDED.get(self.rope_type)
+        if needed is None:
+            return [self.rope_type]
+        missing = [name for name in needed if getattr(self, name) is None]
+        if self.rope_type == _LINEAR and isinstance(self.factor, int):
+            missing.append(WITH_POINT)
+        return [f"{self.rope_type}.{name}" for name in missing]
 
 
 # The kinds of rope scaling with which the configuration states positions that are already scaled (vLLM,
@@ -64,12 +73,16 @@ _SCALES_ITSELF = "gemma3"
 
 # Models in which the tokens of an image attend to each other (vLLM 0.30, is_mm_prefix_lm of
 # transformers_utils/model_arch_config_convertor.py).
-BOTH_DIRECTIONS = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
-# Models whose attention has sinks: weights of their own for no token (transformers, modeling_gpt_oss.py).
-WITH_SINKS = frozenset({"gpt_oss"})
-# The least compute capability of GPUs with FP8 caches in Triton's kernels, and in FlashInfer's (vLLM 0.30,
-# v1/attention/backends/triton_attn.py, mla/triton_mla.py and flashinfer.py).
-TRITON_FP8, FLASHINFER_FP8 = 8.9, 8.0
+_BOTH_DIRECTIONS = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
+# Models whose attention has sinks, weights of their own for no token (transformers, modeling_gpt_oss.py), ALiBi, or
+# kernels or sinks that depend on the layer (vLLM 0.30, model_executor/models and models).
+_WITH_SINKS, _WITH_ALIBI = frozenset({"gpt_oss"}), frozenset({"bloom"})
+_WITH_OTHERS = frozenset(
+    {
+        *("deepseek_v4", "granite_swa", "granitemoe_swa", "hy_v4", "laguna", "mimo_v2", "mimo_v2_flash", "minimax_m3"),
+        *("minimax_m3_vl", "minimax_m3_vl_text", "mpt", "openai_privacy_filter"),
+    }
+)
 
 
 class ModelConfig(Geometry):
@@ -140,7 +153,7 @@ class ModelConfig(Geometry):
             "has_code": "AutoConfig" in self.auto_map or None,
             "labels": self._labels,
             "is_bidirectional": (not self.is_causal or self.use_bidirectional_attention is True) or None,
-            "quantization": quantization.stored(module_layers(text)) if quantization is not None else None,
+            "quantization": quantization.stored(module_layers(text), merged_in_attention(text)) if quantization is not None else None,
             "weight_bits": bits,
             "precision": quantization.precision if quantization is not None else None,
             "head_dimension": text.head_dimension,
@@ -154,8 +167,8 @@ class ModelConfig(Geometry):
             "full_attention_layers": text.full_attention_layers,
             "splits": {**splits(text), **self._encoders} or None,
             "rope_lacks": text.rope_lacks or None,
-            "sparse_attention": True if text.is_sparse and text.kv_lora_rank is not None else None,
-            "fp8_cache_capability": self._fp8_cache_capability,
+            "attention": self._attention_kind,
+            "has_fp8_cache": (quantization is not None and quantization.has_fp8_cache) or None,
             **text.cache,
         }
         if (modules := text.modules) and bits is not None and self.tower is None:
@@ -172,17 +185,29 @@ class ModelConfig(Geometry):
         return {name: split for name, split in found.items() if split != Split()}
 
     @property
-    def _fp8_cache_capability(self) -> float | None:
-        """The least compute capability of GPUs on which vLLM stores the KV cache as the configuration says; None if
-        that is not FP8. For latent attention, attention in both directions, and heads of two sizes
-        (Gemma4Config of vLLM 0.30, model_executor/models/config.py), older GPUs have Triton's kernels alone.
+    def _attention_kind(self) -> str | None:
+        """The kind of attention by its name in the catalog's ``attention_backends.json``; None if it is another one.
+
+        Source: vLLM 0.30, the arguments of ``Attention`` and ``MLAAttention`` in ``model_executor/models``.
         """
-        text, quantization = self.text_config or self, self._quantization
-        if quantization is None or not quantization.has_fp8_cache:
+        text = self.text_config or self
+        if text.kv_lora_rank is not None:
+            return "sparse latent" if text.is_sparse else "latent"
+        kinds = (
+            ("sinks", _WITH_SINKS),
+            ("both directions", _BOTH_DIRECTIONS),
+            ("ALiBi", _WITH_ALIBI),
+            (None, _WITH_OTHERS),
+        )
+        for kind, types in kinds:
+            if self.model_type in types or text.model_type in types:
+                return kind
+        sizes = {text.head_dimension, text.global_head_dim, text.v_head_dim} - {None}
+        if text.is_sparse or not self.is_causal or self.use_bidirectional_attention is True:
             return None
-        has_two_sizes = text.global_head_dim not in (None, text.head_dimension)
-        is_of_triton = text.kv_lora_rank is not None or has_two_sizes or self.model_type in BOTH_DIRECTIONS
-        return TRITON_FP8 if is_of_triton else FLASHINFER_FP8
+        if text.global_head_dim is not None and len(sizes) > 1:
+            return "heads of two sizes"
+        return f"heads of {text.head_dimension}" if len(sizes) == 1 else None
 
     @property
     def longest_context(self) -> int | None:
@@ -242,7 +267,7 @@ class ModelConfig(Geometry):
 
     @property
     def rope_lacks(self) -> tuple[str, ...]:
-        """What the configuration lacks of what its kinds of rope scaling need, as ``yarn.factor``."""
+        """What the configuration lacks of what its kinds of rope scaling need, as ``yarn.factor``, and unknown kinds."""
         return tuple(name for rope in self._ropes for name in rope.lacking)
 
     @property

@@ -98,10 +98,9 @@ class ModelRow:
     says how outputs become embeddings (Sentence Transformers), ``labels`` is the number of classes of a model that
     classifies. With ``is_bidirectional``, tokens attend to later ones too when the model pools. ``quantization`` is how
     its weights are quantized. ``splits`` has what tensor parallelism splits in each kind of layer.
-    ``rope_lacks`` are the fields that the configuration's kind of rope scaling needs and that it lacks. With
-    ``sparse_attention``, an indexer chooses the tokens that latent attention reads. ``fp8_cache_capability`` is the
-    least compute capability of GPUs on which vLLM stores the KV cache in FP8, as the configuration says; None if it
-    does not say so.
+    ``rope_lacks`` are the fields that the configuration's kind of rope scaling needs and that it lacks, or the kind
+    itself if no engine knows it. ``attention`` is the kind of attention by its name in ``attention_backends.json``.
+    With ``has_fp8_cache``, the KV cache is stored in FP8, as the configuration says.
 
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
     ``stored_gb`` their size if it does not follow from these two. The size of the KV cache follows from ``layers``,
@@ -132,8 +131,8 @@ class ModelRow:
     quantization: StoredQuantization | None = None
     splits: Mapping[Layer, Split] = field(default_factory=dict[Layer, Split])
     rope_lacks: tuple[str, ...] = ()
-    sparse_attention: bool = False
-    fp8_cache_capability: float | None = None
+    attention: str | None = None
+    has_fp8_cache: bool = False
     parameters_billion: float | None = None
     weight_bits: int = 16
     layers: int | None = None
@@ -307,7 +306,7 @@ def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) ->
     configured = {
         "stored_gb": None,
         "quantization": None,
-        "fp8_cache_capability": None,
+        "has_fp8_cache": False,
         **(counted if own.keys() & {*_CACHE} else {}),
         **own,
     }

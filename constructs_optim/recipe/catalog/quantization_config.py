@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, cast
 from pydantic import AliasChoices, AliasPath, BeforeValidator, Field
 
 from .geometry import MOST, ConfigPart, Method, Whole
-from .quantized_modules import Choice, Matching, Module, quantized
+from .quantized_modules import ATTENTION, Choice, Matching, Merged, Module, quantized
 from .splits import MOST_SCHEMES, SCHEME, StoredQuantization
 
 _HALF, _MOST_BITS = 16, 64
@@ -32,7 +32,7 @@ _PRECISIONS = {
     "modelopt_fp4": "nvfp4",
 }
 _INTEGERS = frozenset({"awq", "gptq"})
-_OF_GROUPS = "compressed-tensors"
+_OF_GROUPS, _GPTQ = "compressed-tensors", "gptq"
 # MLX names no method: only the bits per weight and the weights per scale.
 _MLX = "mlx"
 # ModelOpt: the blocks of algorithms, and methods by parts of the names of algorithms (vLLM, quantization/modelopt.py).
@@ -157,12 +157,19 @@ class _Override(ConfigPart):
 
     bits: Whole = None
     group_size: Whole = None
+    sym: bool | None = None
+    desc_act: bool | None = None
 
-    def over(self, numbers: _Numbers) -> _Numbers | None:
-        """Return how the modules are quantized; None if they are not."""
-        if self.bits is not None and self.bits >= _HALF:
-            return None
-        return numbers if self.group_size is None else numbers._replace(group_size=self.group_size)
+
+def _overrides(given: object) -> object:
+    """Return settings by pattern; a pattern without any, such as one with null, has none."""
+    if not isinstance(given, dict):
+        return given
+    settings = cast("dict[object, object]", given)
+    return {pattern: each if isinstance(each, dict) else {} for pattern, each in settings.items()}
+
+
+_Overrides = Annotated[Mapping[str, _Override], BeforeValidator(_overrides)]
 
 
 def _names(given: object) -> object:
@@ -215,9 +222,9 @@ class QuantizationConfig(ConfigPart):
     config_groups: Mapping[str, _Group] = {}
     # GPTQModel: settings by regular expression. GPTQ: the only modules that are quantized. AutoRound: settings by name,
     # and the only blocks.
-    dynamic: Mapping[str, _Override] = {}
+    dynamic: _Overrides = {}
     only: _Names = Field(default=(), validation_alias="modules_in_block_to_quantize")
-    extra_config: Mapping[str, _Override] = {}
+    extra_config: _Overrides = {}
     blocks_to_quantize: _Names = Field(
         default=(), validation_alias=AliasChoices("block_name_to_quantize", "to_quant_block_names")
     )
@@ -231,7 +238,7 @@ class QuantizationConfig(ConfigPart):
     excepted: tuple[str, ...] | None = Field(
         default=None,
         validation_alias=AliasChoices(
-            *("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "exclude"),
+            *("ignored_layers", "modules_to_not_convert", "ignore", "exclude_modules", "exclude"),
             AliasPath("quantization", "exclude_modules"),
         ),
     )
@@ -253,16 +260,18 @@ class QuantizationConfig(ConfigPart):
             return self.cache.lower() == "fp8"
         return (self.cache.num_bits, self.cache.type) == (8, "float")
 
-    def stored(self, layers: Mapping[Module, Sequence[int]]) -> StoredQuantization | None:
+    def stored(
+        self, layers: Mapping[Module, Sequence[int]], attention: Merged | None = ATTENTION
+    ) -> StoredQuantization | None:
         """Return how the weights are quantized of a model with these modules in its layers; None if the configuration
-        names no method.
+        names no method. ``attention`` are the matrices of attention that engines merge, if any.
         """
         if self.method is None:
             return None
         groups = self._groups
         blocks = [each for each in (self.weight_block_size, *(group.block_structure for group in groups)) if each]
         block = _BLOCKS.get(self.quant_algo.upper(), next(iter(blocks), None))
-        found = quantized([*self._choices], layers)
+        found = quantized([*self._choices], layers, attention)
         of_modules: dict[Module, int | None] = {module: _size(each.last) for module, each in found.items()}
         most = max((size for size in of_modules.values() if size is not None), default=1)
         symmetric = [each for each in (self.sym, *(group.symmetric for group in groups)) if each is not None]
@@ -296,18 +305,28 @@ class QuantizationConfig(ConfigPart):
         dynamic = [
             (None, pattern.removeprefix(_EXCLUDED))
             if pattern.startswith(_EXCLUDED)
-            else (override.over(numbers), pattern.removeprefix(_INCLUDED))
+            else (self._overridden(override), pattern.removeprefix(_INCLUDED))
             for pattern, override in self.dynamic.items()
         ]
         yield from _in_turn(dynamic, "expressions")
-        extra = [(override.over(numbers), pattern) for pattern, override in self.extra_config.items()]
+        # AutoRound does not quantize weights of 16 bits.
+        extra = [
+            (self._overridden(override) if (override.bits or 0) < _HALF else None, pattern)
+            for pattern, override in self.extra_config.items()
+        ]
         yield from _in_turn(extra, "searched")
         if self.only:
-            yield Choice(numbers, self.only, "parts")
+            yield Choice(numbers, self.only, "included")
         elif self.blocks_to_quantize:
             yield Choice(numbers, self.blocks_to_quantize, "begins")
         else:
             yield Choice(numbers)
+
+    def _overridden(self, override: _Override) -> _Numbers:
+        """Return how modules with settings of their own are quantized."""
+        stated = {name: value for name, value in override if value is not None}
+        changed = self.model_copy(update=stated)
+        return _Numbers(changed._most, changed._scheme)
 
     @property
     def _groups(self) -> list[_Weights]:
@@ -342,6 +361,9 @@ class QuantizationConfig(ConfigPart):
         if self.method == _ONLINE:
             return "stored weights"
         asymmetric = " asymmetric" if self.sym is False else ""
+        if self.method == _GPTQ and self.bits is not None:
+            order = ", in the order of activations" if self.desc_act and (self._most or 0) > 0 else ""
+            return f"int{self.bits}{asymmetric}{order}"
         return f"{self.packing_format} of{asymmetric} {self.data_type}{self.bits}" if self.packing_format else None
 
     @property

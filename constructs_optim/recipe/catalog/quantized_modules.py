@@ -1,7 +1,8 @@
 """Which modules of a model are quantized, and how, by the names and patterns in its ``quantization_config``.
 
 Sources: vLLM 0.30, ``model_executor/layers/quantization``: ``utils/quant_utils.py`` (is_layer_skipped), ``modelopt.py``
-(is_layer_excluded), ``utils/gptq_utils.py``, ``inc/config_parser.py`` and ``compressed_tensors/utils.py``.
+(is_layer_excluded), ``utils/gptq_utils.py``, ``inc/config_parser.py``, ``utils/config_utils.py`` and
+``compressed_tensors``.
 """
 
 from __future__ import annotations
@@ -10,36 +11,63 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
+from time import process_time
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+import regex
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 Module = Literal["self_attn", "mlp", "experts", "shared_expert", "linear_attn"]
 """The name of a kind of module in names of modules."""
-Matching = Literal["names", "parts", "begins", "wildcards", "expressions", "compressed", "searched", "classes"]
-"""What a method compares with the name of a module: ``names`` (whole ones), ``parts`` of names, their first parts
-(``begins``), ``wildcards`` (parts, and patterns with ``*``), regular ``expressions`` from the start of the name,
-``compressed`` (names, and such expressions after ``re:``), ``searched`` (names, their ends, and regular expressions),
-or nothing: all these modules are of the ``classes`` that a configuration names.
+Matching = Literal[
+    "names", "parts", "included", "begins", "wildcards", "expressions", "compressed", "searched", "classes"
+]
+"""What a method compares with the name of a module: ``names`` (whole ones), ``parts`` of names (``included`` if they
+are the only ones that are quantized), their first parts (``begins``), ``wildcards`` (parts, and patterns with ``*``),
+regular ``expressions`` from the start of the name, ``compressed`` (names, and such expressions after ``re:``),
+``searched`` (names, their ends, and regular expressions), or nothing: all these modules are of the ``classes`` that a
+configuration names.
 """
 _PREFIXES = ("model.layers", "model.language_model.layers", "language_model.model.layers")
 _EXPERTS = ("mlp", "block_sparse_moe", "feed_forward", "mixer")
 
 
-class _Matrices(NamedTuple):
-    """The names of matrices of a module: those that engines merge into one, and the last, whose inputs are split."""
+class Merged(NamedTuple):
+    """Matrices of a module that engines merge into one, and its name."""
 
-    merged: tuple[str, ...]
+    parts: tuple[str, ...]
+    name: str
+
+
+class _Matrices(NamedTuple):
+    """The names of matrices of a module: those that engines merge, and the last, whose inputs are split."""
+
+    merged: tuple[Merged, ...]
     last: str
 
 
+ATTENTION = Merged(("q_proj", "k_proj", "v_proj"), "qkv_proj")
+"""The matrices of attention."""
+LATENT = Merged(("q_a_proj", "kv_a_proj_with_mqa"), "fused_qkv_a_proj")
+"""Those of latent attention whose queries are compressed too."""
+
+
+def _of_attention(merged: Merged | None) -> tuple[_Matrices, ...]:
+    return (_Matrices((_within("self_attn", merged),) if merged is not None else (), "self_attn.o_proj"),)
+
+
+def _within(module: str, merged: Merged) -> Merged:
+    return Merged(tuple(f"{module}.{name}" for name in merged.parts), f"{module}.{merged.name}")
+
+
 def _of_mlp(module: str, gate: str = "gate_proj", up: str = "up_proj", down: str = "down_proj") -> _Matrices:
-    return _Matrices((f"{module}.{gate}", f"{module}.{up}"), f"{module}.{down}")
+    return _Matrices((_within(module, Merged((gate, up), "gate_up_proj")),), f"{module}.{down}")
 
 
 # The spellings of a module, of which a model has one. Experts are also named together.
 _SPELLINGS: Mapping[Module, tuple[_Matrices, ...]] = {
-    "self_attn": (_Matrices(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), "self_attn.o_proj"),),
+    "self_attn": _of_attention(ATTENTION),
     "mlp": (_of_mlp("mlp"), _of_mlp("feed_forward"), _of_mlp("feed_forward", "w1", "w3", "w2")),
     "experts": (
         *(_of_mlp(f"{part}.experts.0") for part in _EXPERTS),
@@ -52,16 +80,35 @@ _SPELLINGS: Mapping[Module, tuple[_Matrices, ...]] = {
         _of_mlp("block_sparse_moe.shared_experts"),
         _of_mlp("mixer.shared_experts"),
     ),
-    "linear_attn": (_Matrices((), "linear_attn.out_proj"),),
+    "linear_attn": (
+        _Matrices((), "linear_attn.out_proj"),
+        _Matrices(
+            (
+                _within("linear_attn", Merged(("in_proj_qkv", "in_proj_z"), "in_proj_qkvz")),
+                _within("linear_attn", Merged(("in_proj_b", "in_proj_a"), "in_proj_ba")),
+            ),
+            "linear_attn.out_proj",
+        ),
+    ),
 }
-# Patterns that are longer, or that the engine of regular expressions (Rust's) does not have, name nothing, nor do those
-# beyond a number that no configuration has. The engine needs no more time than the length of the name.
+# Patterns that are longer name nothing, nor do those beyond a number that no configuration has. Rust's engine of
+# regular expressions needs no more time than the length of the name. It has no lookaheads and lookbehinds, which
+# another one has, until its time is over.
 _LONGEST, _MOST_EXPRESSIONS, _MOST_LAYERS = 1000, 2000, 200
-_LAYER, _NUMBER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)(?:\.|$)"), re.compile(r"\d+")
-_RANGE = re.compile(r"\d-\d")
+_LOOKS_AROUND, _MOST_AROUND, _SECONDS_PER_NAME, _SECONDS = re.compile(r"\(\?<?[=!]"), 20, 0.05, 0.2
+_LAYER, _NUMBER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d{1,9})\."), re.compile(r"(?<!\d)\d{1,9}(?!\d)")
+# Expressions that name some layers without their whole numbers.
+_RANGE = re.compile(r"\[(?!0-9\][+*])[^\]]*\d[^\]]*\]|\\d(?![+*])|\d\.?[{*+?]|\d[\[\\][d\d]|\(\?")
+_AT_THE_END = re.compile(r"\d$")
 _EXPRESSION, _SPECIAL = "re:", frozenset("*+?^$()[]{}|\\")
 # Some methods see experts one by one; to the others they are one module.
 _ONE, _TOGETHER, _OF_EACH = ".experts.0.", ".experts", frozenset[Matching]({"compressed", "searched"})
+# Of experts, compressed-tensors sees these names alone, whatever they are called.
+_OF_EXPERTS = ("gate_proj", "up_proj", "down_proj")
+# Of merged matrices, some methods see the merged one alone, and others never.
+_MERGED_ALONE, _NEVER_MERGED = frozenset[Matching]({"expressions"}), frozenset[Matching]({"included"})
+# A method for which merged matrices must have the same numbers. The others take those of the first.
+_SAME: Matching = "searched"
 Numbers = TypeVar("Numbers")
 """How matrices are quantized, in the terms of the caller."""
 
@@ -85,9 +132,12 @@ class Quantized(NamedTuple, Generic[Numbers]):
 
 
 def quantized(
-    choices: Sequence[Choice[Numbers]], layers: Mapping[Module, Sequence[int]]
+    choices: Sequence[Choice[Numbers]], layers: Mapping[Module, Sequence[int]], attention: Merged | None = ATTENTION
 ) -> Mapping[Module, Quantized[Numbers]]:
-    """Return how each kind of module is quantized in its layers: by the first choice that names it, if any."""
+    """Return how each kind of module is quantized in its layers: by the first choice that names it, if any.
+
+    ``attention`` are the matrices of attention that engines merge, if any.
+    """
     read = [_Names(choice) for choice in choices]
     stated = {int(number) for each in read for number in each.stated}
     has_range = any(each.has_range for each in read)
@@ -97,23 +147,55 @@ def quantized(
         other = next((number for number in own if number not in stated), None)
         numbers = [number for number in own[:_MOST_LAYERS] if has_range or number in stated or number == other]
         of_layers = [(number, [each for each in read if each.can_name(number)]) for number in numbers]
+        spellings = _of_attention(attention) if module == "self_attn" else _SPELLINGS[module]
         # The spelling that most patterns name.
         chosen = max(
-            (
-                [[_chosen(left, layer, name) for name in (*names.merged, names.last)] for layer, left in of_layers]
-                for names in _SPELLINGS[module]
-            ),
-            key=lambda of: sum(each is not None and each.matching != "classes" for group in of for each in group),
+            ([_matrices(left, layer, names) for layer, left in of_layers] for names in spellings),
+            key=lambda of: sum(_is_named(each) for groups in of for group in groups for each in group),
         )
-        matrices = [[each.numbers if each is not None else None for each in group] for group in chosen]
-        # vLLM takes the numbers of the first of merged matrices for all of them, but not those of experts.
-        merged = matrices if module == "experts" else [[each is None for each in group[:-1]] for group in matrices]
+        # Those of experts are in one module.
+        together = [[[*chain.from_iterable(groups)]] for groups in chosen] if module == "experts" else chosen
         found[module] = Quantized(
-            last=frozenset(group[-1] for group in matrices),
-            every=frozenset(each for group in matrices for each in group),
-            is_torn=any(len(set(group)) > 1 for group in merged),
+            last=frozenset(_numbers(groups[-1][-1]) for groups in chosen),
+            every=frozenset(_numbers(each) for groups in chosen for group in groups for each in group),
+            is_torn=any(_is_torn(group, module) for groups in together for group in groups),
         )
     return found
+
+
+def _numbers(choice: Choice[Numbers] | None) -> Numbers | None:
+    return choice.numbers if choice is not None else None
+
+
+def _is_named(choice: Choice[Numbers] | None) -> bool:
+    return choice is not None and choice.matching != "classes"
+
+
+def _is_torn(group: Sequence[Choice[Numbers] | None], module: Module) -> bool:
+    """Return whether matrices of one module are quantized in ways that cannot be merged."""
+    numbers = {_numbers(each) for each in group}
+    has_same = module == "experts" or any(each is not None and each.matching == _SAME for each in group)
+    return len(numbers) > 1 and (has_same or None in numbers)
+
+
+def _matrices(choices: Sequence[_Names[Numbers]], layer: int, names: _Matrices) -> list[list[Choice[Numbers] | None]]:
+    """Return the choices for the matrices of a module in a layer: those of each that is merged, and of the last."""
+    return [*(_merged(choices, layer, each) for each in names.merged), [_chosen(choices, layer, names.last)]]
+
+
+def _merged(choices: Sequence[_Names[Numbers]], layer: int, names: Merged) -> list[Choice[Numbers] | None]:
+    """Return the choices for matrices that engines merge: one for all, if it is the first and names the merged one."""
+    of_parts = [each for each in choices if each.choice.matching not in _MERGED_ALONE]
+    parts = [_chosen(of_parts, layer, name) for name in names.parts]
+    for each in choices:
+        has_part, matching = any(part is each.choice for part in parts), each.choice.matching
+        if has_part and matching == _SAME:
+            return parts
+        if matching not in _NEVER_MERGED and each.names(layer, names.name):
+            return [each.choice] * len(parts)
+        if has_part:
+            return parts
+    return parts
 
 
 def not_quantized(names: Sequence[str], matching: Matching) -> tuple[Module, ...]:
@@ -131,21 +213,25 @@ class _Names(Generic[Numbers]):
         self.choice = choice
         self.stated, self.has_range = set[str](), False
         self._whole, self._others = set[str](), defaultdict[int | None, list[str]](list)
-        expressions = 0
+        expressions, around = 0, 0
         for pattern in choice.patterns:
             if len(pattern) > _LONGEST:
                 continue
             self.stated.update(_NUMBER.findall(pattern))
             is_expression = _is_expression(pattern, choice.matching)
-            expressions += is_expression
+            looks_around = is_expression and _LOOKS_AROUND.search(pattern) is not None
+            expressions, around = expressions + is_expression, around + looks_around
+            if looks_around and around > _MOST_AROUND:
+                continue
             if not is_expression and choice.matching in _WHOLE_NAMES:
                 self._whole.add(pattern)
                 if choice.matching == "names":
                     # A list of experts names all experts together too.
                     self._whole.add(f"{pattern.partition(f'{_TOGETHER}.')[0]}{_TOGETHER}")
             elif expressions <= _MOST_EXPRESSIONS:
-                self.has_range |= is_expression and _RANGE.search(pattern) is not None
-                for layer in _layers_of(pattern, is_expression=is_expression):
+                has_range = _RANGE.search(pattern) if is_expression else _AT_THE_END.search(pattern)
+                self.has_range |= has_range is not None
+                for layer in [None] if has_range else _layers_of(pattern, is_expression=is_expression):
                     self._others[layer].append(pattern)
 
     def can_name(self, layer: int) -> bool:
@@ -153,12 +239,18 @@ class _Names(Generic[Numbers]):
         is_any = self.choice.matching == "classes" or bool(self._whole)
         return is_any or bool(self._others.get(None)) or layer in self._others
 
-    def name(self, layer: int, module: str) -> bool:
-        """Return whether a pattern names a module of a layer, which is given by its whole name."""
+    def names(self, layer: int, module: str) -> bool:
+        """Return whether a pattern names a module of a layer."""
+        return any(self._names(layer, f"{prefix}.{layer}.{module}") for prefix in _PREFIXES)
+
+    def _names(self, layer: int, module: str) -> bool:
         matching = self.choice.matching
         if matching == "classes":
             return True
-        if _ONE in module and matching not in _OF_EACH:
+        is_one = _ONE in module
+        if is_one and (matching not in _OF_EACH or (matching == "compressed" and not module.endswith(_OF_EXPERTS))):
+            return False
+        if matching == "compressed" and module.endswith(_TOGETHER):
             return False
         parts = module.split(".")
         wholes = (".".join(parts[first:]) for first in range(len(parts) if matching == "searched" else 1))
@@ -187,20 +279,40 @@ def _layers_of(pattern: str, *, is_expression: bool) -> Iterable[int | None]:
     if (found := _LAYER.search(pattern)) is not None:
         return [int(found[1])]
     numbers = {int(number) for number in _NUMBER.findall(pattern)} if is_expression else set[int]()
-    return numbers if numbers and _RANGE.search(pattern) is None else [None]
+    return numbers or [None]
 
 
 def _chosen(choices: Iterable[_Names[Numbers]], layer: int, name: str) -> Choice[Numbers] | None:
     """Return the first choice that names a module of a layer."""
-    spelled = [f"{prefix}.{layer}.{name}" for prefix in _PREFIXES]
-    return next((each.choice for each in choices if any(each.name(layer, module) for module in spelled)), None)
+    return next((each.choice for each in choices if each.names(layer, name)), None)
+
+
+class _Backtracking:
+    """A regular expression that may need more time than there is, and then finds nothing."""
+
+    def __init__(self, pattern: str) -> None:
+        self._expression, self._left = regex.compile(pattern), _SECONDS
+
+    def isinstance_python(self, text: str) -> bool:
+        """Return whether the expression is found in a text, like pydantic's validators."""
+        if self._left <= 0:
+            return False
+        began = process_time()
+        try:
+            return self._expression.search(text, timeout=_SECONDS_PER_NAME) is not None
+        except TimeoutError:
+            return False
+        finally:
+            self._left -= process_time() - began
 
 
 @lru_cache(maxsize=4096)
-def _expression(pattern: str) -> SchemaValidator | None:
+def _expression(pattern: str) -> SchemaValidator | _Backtracking | None:
     try:
+        if _LOOKS_AROUND.search(pattern):
+            return _Backtracking(pattern)
         return SchemaValidator(core_schema.str_schema(pattern=pattern))
-    except SchemaError:
+    except (SchemaError, regex.error):
         return None
 
 
@@ -222,7 +334,7 @@ def _wildcard(pattern: str, module: str) -> bool:
 # Methods that compare whole names, or their ends, unless a pattern is a regular expression.
 _WHOLE_NAMES = frozenset[Matching]({"names", "compressed", "searched"})
 _MATCHES: Mapping[Matching, Callable[[str, str], bool]] = {
-    "parts": lambda pattern, module: pattern in module,
+    **dict.fromkeys(("parts", "included"), lambda pattern, module: pattern in module),
     "wildcards": _wildcard,
     "expressions": _begun,
     "begins": lambda pattern, module: module.startswith(pattern),

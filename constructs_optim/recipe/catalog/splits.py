@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BaseModel, Field
 
 from .geometry import MOST, Geometry, Method, Name
-from .quantized_modules import Module
+from .quantized_modules import ATTENTION, LATENT, Merged, Module
 
 Layer = Literal[
     "hidden",
@@ -210,6 +210,13 @@ def module_layers(model: Geometry) -> dict[Module, list[int]]:
     }
     kinds = {module for layer in splits(model) if (module := MODULES.get(layer)) is not None} or {"self_attn"}
     return {module: [*filter(has, layers)] or [*layers] for module, has in having.items() if module in kinds}
+
+
+def merged_in_attention(model: Geometry) -> Merged | None:
+    """Return the matrices of attention that the engine merges, if any."""
+    if model.kv_lora_rank is None:
+        return ATTENTION
+    return LATENT if model.q_lora_rank is not None else None
 
 
 def split_of(heads: int | None = None, groups: int | None = None, width: int | None = None) -> Split:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from constructs_optim.recipe.catalog import engine_models, images, instances, weight_schemes
 from constructs_optim.recipe.catalog.engine_models import EngineModels
-from constructs_optim.recipe.catalog.model_config import BOTH_DIRECTIONS, FLASHINFER_FP8, TRITON_FP8, WITH_SINKS
+from constructs_optim.recipe.catalog.model_config import WITH_POINT
 from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.catalog.splits import StoredQuantization
 from constructs_optim.recipe.memory import BFLOAT16, engine_setting
@@ -24,17 +24,9 @@ _SUPPORTED = "https://docs.vllm.ai/en/latest/models/supported_models/"
 _QUANTIZED = "https://docs.vllm.ai/en/latest/features/quantization/"
 _CODE = "https://docs.vllm.ai/en/latest/models/supported_models/#transformers"
 _TRUSTED = "trust_remote_code"
-_CACHE = "kv_cache_dtype"
-# The least compute capability of GPUs with kernels for sparse latent attention (vLLM 0.30, supports_compute_capability
-# of v1/attention/backends/mla/*sparse*.py).
-_SPARSE = 9.0
 _FLOAT32 = "float32"
 # vLLM, _STR_DTYPE_TO_TORCH_DTYPE of config/model.py.
 _NAMES = {"half": "float16", "float": _FLOAT32}
-_BACKEND, _FLASH = "attention_backend", "FLASH_ATTN"
-_NOT_LATENT = frozenset({_FLASH, "FLASHINFER", "FLEX_ATTENTION", "TRITON_ATTN"})
-# vLLM 0.30, v1/attention/backends/fa_utils.py, get_flash_attn_version.
-_WITH_ALIBI, _HOPPER, _BLACKWELL = frozenset({"bloom"}), 9.0, 10.0
 # Settings with which the engine reads another configuration.
 _CHANGING = ("hf_overrides", "hf_config_path", "config_format")
 # Developer guide, "Resources for using Hugging Face with Amazon SageMaker AI".
@@ -97,7 +89,8 @@ def _the_engine_loads_the_quantization(recipe: Recipe) -> Iterator[Finding]:
     if not table.has(stored.method):
         yield _other_weights(recipe, f"{engine} does not load {weights}", stored)
         return
-    for lacking in known.lacks(stored):
+    all_lacking = [*known.lacks(stored)]
+    for lacking in all_lacking:
         yield _other_weights(recipe, f"{engine} does not load {weights} {lacking}", stored)
     if table.is_deprecated(stored.method) and engine_setting(recipe, DEPRECATED) != "true":
         fix = f'environment={{"{recipe.variable(DEPRECATED)}": "true"}}, or {_OTHER_WEIGHTS}'
@@ -108,7 +101,7 @@ def _the_engine_loads_the_quantization(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("instance_type", recipe.instance_type, _newer(recipe.instance, least), reason)
         return
     schemes = weight_schemes.of_vllm()
-    if known.title == "vLLM" and known.release == schemes.release:
+    if known.title == "vLLM" and known.release == schemes.release and not all_lacking:
         yield from _unbuilt(recipe, stored, schemes, f"{engine} does not load {weights}")
 
 
@@ -146,9 +139,8 @@ def _newer(instance: instances.InstanceRow, least: float) -> str:
 
 def _such_as(instance: instances.InstanceRow, suits: Callable[[instances.InstanceRow], bool]) -> str:
     """Return the smallest instance type that suits, and whose accelerators have as much memory together, in words."""
-    memory = instance.total_accelerator_memory_gb
-    found = (row for row in instances.by_size() if row.hosts_endpoints and row.total_accelerator_memory_gb >= memory)
-    return next((f", such as {row.name}" for row in found if suits(row)), "")
+    found = instances.smallest_instead_of(instance, suits)
+    return f", such as {found.name}" if found is not None else ""
 
 
 def _other_weights(recipe: Recipe, reason: str, stored: StoredQuantization) -> Finding:
@@ -239,87 +231,6 @@ def _not_loaded_in(recipe: Recipe, known: EngineModels, data_type: str) -> str |
     return method if found and data_type not in found[0] else None
 
 
-def _has_fp8_cache(recipe: Recipe) -> bool:
-    return (engine_setting(recipe, _CACHE) or "").startswith("fp8")
-
-
-def _is_latent(row: ModelRow) -> bool | None:
-    """Return whether the attention is latent, without heads of keys and values; None if that is unknown."""
-    return "key_value" not in row.splits if "attention" in row.splits else None
-
-
-def _unfit_backend(row: ModelRow, instance: instances.InstanceRow, named: str) -> str | None:
-    """Return what of the model or the GPUs an attention backend does not run, in words; None if it is known to run it,
-    or if that is unknown.
-
-    Source: vLLM 0.24 to 0.30, validate_configuration of v1/attention/backend.py, and the backends' support.
-    """
-    is_latent, has_sinks = _is_latent(row), row.model_type in WITH_SINKS
-    least = _HOPPER if has_sinks and named == _FLASH else BFLOAT16
-    if is_latent is False and "MLA" in named:
-        return "is for latent attention (MLA), which the model does not have"
-    if is_latent and named in _NOT_LATENT:
-        return "does not run latent attention (MLA), which the model has"
-    if named in (_FLASH, "FLASHINFER") and _is_older(instance, least):
-        runs = "runs the model's attention sinks" if has_sinks else "runs"
-        return f"{runs} only on GPUs of compute capability {least:g} or newer"
-    return None
-
-
-def _fp8_cache_capability(recipe: Recipe, row: ModelRow) -> float:
-    """Return the least compute capability of GPUs on which vLLM keeps the cache in the FP8 that the user asks for.
-
-    FlashInfer's kernels, which older GPUs have, do not scale each token, and have no sinks (v1/attention/backends,
-    supports_sink of flashinfer.py), no heads of two sizes, and no latent attention or attention in both directions.
-    """
-    is_of_triton = row.model_type in WITH_SINKS | BOTH_DIRECTIONS or "global_key_value" in row.splits
-    if is_of_triton or _is_latent(row) or (engine_setting(recipe, _CACHE) or "").endswith("per_token_head"):
-        return TRITON_FP8
-    return row.fp8_cache_capability or FLASHINFER_FP8
-
-
-@rule("OPT293", "https://docs.vllm.ai/en/latest/design/attention_backends/")
-def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
-    """The GPUs run the model's attention: vLLM has kernels for sparse attention, for a KV cache in FP8, and of some
-    backends, only for newer GPUs or other models.
-    """
-    row, instance, known = recipe.model_row, recipe.instance, engine_models.of_image(recipe.serving_image.image)
-    if row is None or instance is None or known is None or known.title != "vLLM":
-        return
-    engine, least = f"{known.title} {known.release}", row.fp8_cache_capability or 0
-    chosen, backend = recipe.variables.get(recipe.variable(_CACHE), ""), recipe.variable(_BACKEND)
-    named = recipe.variables.get(backend, "")
-    if (unfit := _unfit_backend(row, instance, named.upper())) is not None:
-        fix = "leave it out: vLLM chooses one that does"
-        yield Finding(f"environment.{backend}", named, fix, f"the attention backend {named.upper()} {unfit}")
-    if row.sparse_attention and _is_older(instance, _SPARSE):
-        reason = f"{engine} runs the sparse attention of {recipe.served_model.name}, only on GPUs of compute capability"
-        yield Finding("instance_type", instance.name, _newer(instance, _SPARSE), f"{reason} {_SPARSE:g} or newer")
-    elif row.model_type in _WITH_ALIBI and instance.compute_capability == _HOPPER and _has_fp8_cache(recipe):
-        reason = (
-            f"{engine} runs the attention of {row.model_type} models (ALiBi) with FlashAttention 2 on GPUs of compute "
-            f"capability {_HOPPER:g}, which has no KV cache in FP8"
-        )
-        fix = f"a KV cache in 16 bits, or {_newer(instance, _BLACKWELL)}"
-        yield Finding("instance_type", instance.name, fix, reason)
-    elif chosen.startswith("fp8") and _is_older(instance, own := _fp8_cache_capability(recipe, row)):
-        reason = (
-            f"{engine} has kernels for this KV cache of {row.model_type or 'the'} models only on GPUs of compute "
-            f"capability {own:g} or newer, and {instance.name} has {instance.compute_capability:g}"
-        )
-        example = _such_as(instance, lambda each: not _is_older(each, own)).removeprefix(", such as ")
-        fix = f"leave it out, or use newer GPUs ({example})"
-        yield Finding(f"environment.{recipe.variable(_CACHE)}", chosen, fix, reason)
-    elif _is_older(instance, least) and (engine_setting(recipe, _CACHE) or "auto") == "auto":
-        wider = "float16" if _is_older(instance, BFLOAT16) else "bfloat16"
-        reason = (
-            f"the configuration of {recipe.served_model.name} asks for a KV cache in FP8, for which {engine} has "
-            f"kernels only on GPUs of compute capability {least:g} or newer"
-        )
-        fix = f'environment={{"{recipe.variable(_CACHE)}": "{wider}"}}, or {_newer(instance, least)}'
-        yield Finding("instance_type", instance.name, fix, reason)
-
-
 @rule("OPT307", "https://docs.vllm.ai/en/latest/api/vllm/model_executor/layers/rotary_embedding/")
 def _the_configuration_says_how_positions_are_encoded(recipe: Recipe) -> Iterator[Finding]:
     """The model's configuration says how positions are encoded: it has the numbers that the kind of rope scaling needs,
@@ -330,11 +241,15 @@ def _the_configuration_says_how_positions_are_encoded(recipe: Recipe) -> Iterato
         return
     if any(engine_setting(recipe, name) is not None for name in _CHANGING):
         return
-    kind, _, _ = row.rope_lacks[0].partition(".")
-    lacking = " and ".join(name.partition(".")[2] for name in row.rope_lacks)
+    asks, engine = f"the configuration of {recipe.served_model.name} asks for", f"{known.title} {known.release}"
+    fields = [name.partition(".") for name in row.rope_lacks]
+    if unknown := [kind for kind, _, field in fields if not field]:
+        reason = f"{asks} the rope scaling {' and '.join(unknown)}, which {engine} does not have"
+        yield Finding("model", recipe.served_model.name, "another model", reason)
+        return
+    lacking = " and ".join(field.replace(WITH_POINT, WITH_POINT.replace("_", " ")) for _, _, field in fields)
     reason = (
-        f"the configuration of {recipe.served_model.name} asks for the rope scaling {kind}, and has no number "
-        f"{lacking}, without which {known.title} {known.release} does not start"
+        f"{asks} the rope scaling {fields[0][0]}, and has no number {lacking}, without which {engine} does not start"
     )
     fix = f"another model, or {lacking} in rope_scaling of its config.json"
     yield Finding("model", recipe.served_model.name, fix, reason)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, cast
+
+from pydantic_core import from_json
 
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.catalog.models import ModelRow
@@ -34,6 +36,12 @@ _ELSEWHERE = (
     "distributed_executor_backend",
     "nnodes",
 )
+# Arguments whose value is JSON: what it lacks without a key beside another, and how vLLM says so.
+_CONNECTOR, _ROLE, _SPECULATION = "kv_connector", "kv_role", "speculative_config"
+# Methods of speculation that look tokens up in the prompt, and those with a model of their own (vLLM, __post_init__ of
+# config/speculative.py).
+_LOOKUPS = frozenset({"ngram", "ngram_gpu"})
+_WITH_MODEL = frozenset({"dflash", "draft_model", "eagle", "eagle3", "medusa", "mlp_speculator"})
 # The least size of blocks in the kernels of FlashAttention, FlashInfer, Triton and FlexAttention (vLLM 0.24 to 0.30,
 # get_supported_kernel_block_sizes of v1/attention/backends).
 _BLOCK = 16
@@ -57,7 +65,10 @@ def _limits_prompts(recipe: Recipe) -> bool:
 
 
 def _is_unchunked(recipe: Recipe) -> bool:
-    is_off = (engine_setting(recipe, _CHUNKED) or "true").strip().lower() == "false"
+    server, name = recipe.serving_settings, recipe.variable(_CHUNKED)
+    # The entry point of vLLM's container leaves a variable out whose value is "false".
+    is_left_out = server.name == VllmServer.name and name in recipe.variables
+    is_off = (engine_setting(recipe, _CHUNKED) or "true").strip().lower() == "false" and not is_left_out
     return is_off or _is_on(recipe, f"no_{_CHUNKED}")
 
 
@@ -111,6 +122,8 @@ def _arguments_agree(recipe: Recipe) -> Iterator[Finding]:
     yield from _experts(recipe)
     yield from _blocks(recipe)
     yield from _accelerators(recipe)
+    yield from _decode_contexts(recipe)
+    yield from _keys(recipe)
 
 
 def _value(recipe: Recipe, argument: str) -> int | None:
@@ -182,3 +195,53 @@ def _accelerators(recipe: Recipe) -> Iterator[Finding]:
         )
         fix = "leave it out: the plan uses the GPUs with tensor parallelism"
         yield from _finding(recipe, dict.fromkeys(sizes, fix), reason)
+
+
+def _decode_contexts(recipe: Recipe) -> Iterator[Finding]:
+    """Yield a number of GPUs that share the contexts of decoding, and cannot (vLLM, __post_init__ of config/parallel.py
+    and verify_with_parallel_config of config/model.py).
+    """
+    argument, degree, row = "decode_context_parallel_size", recipe.tensor_parallel_degree, recipe.model_row
+    size = whole_setting(recipe, argument)
+    if size is None or size == 1 or degree is None or engine_setting(recipe, _SIZES[-1]) is not None:
+        return
+    reasons = [f"vLLM spreads contexts over a part of {degree} GPUs, the tensor parallel degree"] if degree % size else []
+    heads, queries = (row.splits["key_value"].heads, row.attention_heads) if row and "key_value" in row.splits else (0, 0)
+    if heads and queries and (size > degree // heads or (queries // heads) % size):
+        reasons.append(
+            f"{recipe.served_model.name} has {heads} heads of keys and values, and {queries // heads} of queries for each: "
+            f"with a tensor parallel degree of {degree}, vLLM has {degree // heads} copies of each to spread contexts over"
+        )
+    for reason in reasons[:1]:
+        yield from _finding(recipe, {argument: "1, or leave it out"}, reason)
+
+
+def _keys(recipe: Recipe) -> Iterator[Finding]:
+    """Yield JSON with a key that needs another (vLLM, __post_init__ of config/kv_transfer.py and speculative.py)."""
+    transfer, speculation = _object(recipe, "kv_transfer_config"), _object(recipe, _SPECULATION)
+    if transfer.get(_CONNECTOR) is not None and transfer.get(_ROLE) is None:
+        fix = f'"{_ROLE}": "kv_both", "kv_producer" or "kv_consumer" beside {_CONNECTOR}'
+        yield from _finding(recipe, {"kv_transfer_config": fix}, f"vLLM needs {_ROLE} with a {_CONNECTOR}")
+    method, most, least = (speculation.get(name) for name in ("method", "prompt_lookup_max", "prompt_lookup_min"))
+    if method in _WITH_MODEL and speculation.get("model") is None:
+        fix = '"model" beside the method, or SpeculativeDecoding among the techniques'
+        yield from _finding(recipe, {_SPECULATION: fix}, f"{method} proposes tokens with a model of its own")
+    if method in _LOOKUPS and speculation.get("num_speculative_tokens") is None:
+        fix = '"num_speculative_tokens" beside the method'
+        yield from _finding(recipe, {_SPECULATION: fix}, f"vLLM needs the number of tokens that {method} proposes")
+    if method in _LOOKUPS and isinstance(most, int) and isinstance(least, int) and least > most:
+        fix = f'"prompt_lookup_min" of {most} or less'
+        reason = f"vLLM looks for {least} to {most} tokens in the prompt, and the least number exceeds the most"
+        yield from _finding(recipe, {_SPECULATION: fix}, reason)
+
+
+def _object(recipe: Recipe, argument: str) -> Mapping[str, object]:
+    """Return the JSON object of a variable; empty if it has none. Keys of speculation may have hyphens."""
+    text = recipe.variables.get(recipe.variable(argument), "")
+    try:
+        read = from_json(text)
+    except ValueError:
+        return {}
+    # OPT029 refuses other JSON.
+    given = cast("dict[str, object]", read) if isinstance(read, dict) else {}
+    return {key.replace("-", "_"): value for key, value in given.items()}

@@ -30,6 +30,8 @@ _DIGITS = re.compile(r"\d+")
 _COMMON = re.compile(r"[A-Z]+|(API|HF|LMCACHE|LOG|MASTER|NODE|ROOT|S3|TASK)_\w+|BLOCK_SIZE|CHAT_TEMPLATE|DOWNLOAD_DIR")
 # vLLM, entrypoints/cli/serve.py: the container starts the API server's module instead, which ignores them.
 _OF_VLLM_SERVE = frozenset({"api_server_count", "grpc", "headless"})
+# vLLM's arguments that are on unless they are turned off (vLLM 0.24 to 0.30, config/cache.py and config/scheduler.py).
+_ON = frozenset({"async_scheduling", "enable_chunked_prefill", "enable_prefix_caching"})
 _PORT = "8080"
 _EVERYWHERE = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - what SageMaker needs
 
@@ -43,12 +45,15 @@ class _Unread(NamedTuple):
 
 @rule("OPT260", _SCRIPTS, advisory=True)
 def _the_container_reads_the_variable(recipe: Recipe) -> Iterator[Finding]:
-    """The container reads a variable: its server ignores a variable of another server, or a misspelled one."""
+    """The container reads a variable: its server ignores a variable of another server, or a misspelled one, and its
+    entry point leaves out those whose value is false.
+    """
     if any(technique.hub_configuration for _, technique in recipe.located_techniques):
         return
     server, release = type(recipe.serving_settings), recipe.engine
     for name, value in recipe.variables.items():
-        if (unread := _unread(server, release, name)) is not None:
+        unread = _left_out(server, name, value) or _unread(server, release, name)
+        if unread is not None:
             shown = NOT_SHOWN if kind_of_secret(name, value) is not None else value
             yield Finding(f"environment.{name}", shown, unread.fix, unread.reason)
 
@@ -92,6 +97,15 @@ def _unread(server: type[ServerSettings], release: str | None, name: str) -> _Un
     if near := [known for known in close if _is_misspelled(name.upper(), known)]:
         return _Unread(f"{ignores}: it reads no variable of this name", f"Did you mean {' or '.join(near)}?")
     return None
+
+
+def _left_out(server: type[ServerSettings], name: str, value: str) -> _Unread | None:
+    """Return why a value that is false does not turn off what the engine does by default."""
+    argument = name.removeprefix(server.prefix).lower()
+    if server.name != VllmServer.name or argument not in _ON or value.strip().lower() != "false":
+        return None
+    reason = "the container's entry point leaves a variable out whose value is false, and vLLM does this by default"
+    return _Unread(reason, f"Set {server.prefix}NO_{argument.upper()} to true instead")
 
 
 def _is_misspelled(name: str, known: str) -> bool:
