@@ -32,7 +32,8 @@ BACKEND, CACHE, TYPE, BLOCK = "attention_backend", "kv_cache_dtype", "dtype", "b
 LAYERS = 6
 HEADS = (64, 80, 96, 128, 192, 256)
 PAIRED = "heads of 128"
-OF_HEADS = {f"heads of {size}": {**LLAMA, "head_dim": size} for size in HEADS}
+# TurboQuant leaves the first layers and the last ones as they are.
+OF_HEADS = {f"heads of {size}": {**LLAMA, "head_dim": size, "num_hidden_layers": LAYERS} for size in HEADS}
 BLOOM: Mapping[str, Any] = {
     "architectures": ["BloomForCausalLM"],
     "model_type": "bloom",

@@ -66,6 +66,6 @@ def _refusals(questions: list[Question]) -> Iterable[tuple[Question, str]]:
     ended = subprocess.run(
         [str(PYTHON), str(PROGRAM)], input=json.dumps(given), capture_output=True, text=True, timeout=1800, check=False
     )
-    assert ended.returncode == 0, ended.stderr[-2000:]
+    assert ended.returncode == 0, f"{ended.returncode}: {ended.stderr[-2000:]}"
     refused: dict[str, str] = json.loads(ended.stdout.splitlines()[-1])["refused"]
     return [(questions[int(number)], reason) for number, reason in refused.items()]

@@ -177,6 +177,7 @@ def with_one_process() -> None:
     from vllm.models.kimi_k3.nvidia.ops.latent_moe_tail import KimiK3LatentMoETailOp
     from vllm.transformers_utils import repo_utils
     from vllm.utils import deep_gemm, flashinfer, import_utils
+    from vllm.v1.attention.ops import flydsl_turboquant_decode
 
     made = dist.new_group
     dist.new_group = lambda ranks=None, *_, **__: made(ranks, backend="fake")
@@ -195,6 +196,8 @@ def with_one_process() -> None:
     )
     # A kernel that is compiled while the model is built, and the largest number of tokens for it.
     KimiK3LatentMoETailOp.initialize = lambda **_: MagicMock(contract=MagicMock(max_num_tokens=1))
+    # It would load a library for other accelerators to find out.
+    flydsl_turboquant_decode.is_flydsl_available = lambda *_, **__: False
     # A text for the log, from values that are not there.
     ExpertMapManager.get_compressed_map_string = lambda self: ""
     auto_gptq.get_safetensors_params_metadata = lambda *_, **__: _OF_GPTQ

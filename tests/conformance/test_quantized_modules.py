@@ -155,7 +155,7 @@ CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = {
     "GPTQ: dynamic, layers": {**GPTQ, "dynamic": {r"-:model\.layers\.[0-3]\.mlp\..*": {}}},
     "GPTQ: dynamic, smaller groups": {**GPTQ, "dynamic": {r"+:.*\.mlp\..*": {"bits": 4, "group_size": 32}}},
     "GPTQ: dynamic, some merged matrices": {**GPTQ, "dynamic": {"-:.*k_proj": {}, r"-:.*\.mlp\..*": {}}},
-    "GPTQ: dynamic, 16 bits": {**GPTQ, "dynamic": {r"+:.*\.mlp\..*": {"bits": 16}}},
+    "GPTQ: dynamic, 16 bits": {**GPTQ, "dynamic": {r"+:.*\.(mlp|block_sparse_moe)\..*": {"bits": 16}}},
     "GPTQ: dynamic, 16 bits of attention": {**GPTQ, "dynamic": {"+:.*self_attn.*": {"bits": 16}}},
     "GPTQ: dynamic, zero points": {**GPTQ, "dynamic": {"+:.*self_attn.*": {"sym": False}}},
     "GPTQ: dynamic, order": {**GPTQ, "dynamic": {"+:.*self_attn.*": {"desc_act": True}}},

@@ -109,6 +109,7 @@ def test_older_names_of_fields_are_read(config: dict[str, Any], expected: tuple[
 def test_a_configuration_has_the_columns_of_a_model() -> None:
     assert columns({**LLAMA, "max_position_embeddings": 8192, "torch_dtype": "bfloat16"}) == {
         "weight_bits": 16,
+        "attention": "heads of 128",
         "head_dimension": 128,
         "hidden_size": 4096,
         "vocabulary_size": 128_256,

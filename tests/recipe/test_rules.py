@@ -136,7 +136,7 @@ def _of_type(name: str, **columns: Any) -> dict[str, Any]:
     return _of_architecture("LlamaForCausalLM", model_type=name, **columns)
 
 
-_HEADS_128 = "heads of 128"
+_HEADS_128, _FP8_STORED = "heads of 128", StoredQuantization(method="fp8", bits=8)
 _BITS_4 = StoredQuantization(method="awq", bits=4, group_size=128)
 _OVERRIDES = '{"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": true}'
 
@@ -953,6 +953,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT293", {**_of_type("qwen3", attention=_HEADS_128), "instance_type": "ml.g6e.xlarge", "environment": {"SM_VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}, "techniques": [KvCache.fp8()]}, "environment.SM_VLLM_ATTENTION_BACKEND", "a KV cache in fp8"),
     ("OPT293", {**_of_type("qwen3", attention=_HEADS_128), "instance_type": "ml.g6e.xlarge", "environment": {"SM_VLLM_ATTENTION_BACKEND": "FLASH_ATTN", "SM_VLLM_DTYPE": "float"}}, "environment.SM_VLLM_ATTENTION_BACKEND", "leave it out"),
     ("OPT293", {**_of_type("qwen3", attention=_HEADS_128), "instance_type": "ml.g6e.xlarge", "environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp8_inc"}}, "environment.SM_VLLM_KV_CACHE_DTYPE", "leave it out, or a value such as fp8"),
+    ("OPT293", {**_of_type("qwen3", attention=_HEADS_128, quantization=_FP8_STORED), "instance_type": "ml.g6e.xlarge", "environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp8_e5m2"}}, "environment.SM_VLLM_KV_CACHE_DTYPE", "leave it out"),
     ("OPT293", {**_of_type("gpt_oss", attention="sinks"), "instance_type": "ml.g6e.xlarge", "environment": {"SM_VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}}, "environment.SM_VLLM_ATTENTION_BACKEND", "leave it out, or a value such as "),
     ("OPT293", {**_of_type("gemma2", attention=_HEADS_128), "instance_type": "ml.g4dn.12xlarge", "environment": {"SM_VLLM_ATTENTION_BACKEND": "FLASHINFER"}}, "environment.SM_VLLM_ATTENTION_BACKEND", "leave it out"),
     ("OPT307", _of_type("llama", rope_lacks=("yarn.factor",)), "model", "another model, or factor in rope_scaling"),

@@ -9,6 +9,7 @@ from constructs_optim.recipe.catalog import attention_backends, engine_models, i
 from constructs_optim.recipe.catalog.attention_backends import BACKEND, BLOCK, CACHE, DATA_TYPE, Backends, Misfit
 from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.memory import BFLOAT16, engine_setting
+from constructs_optim.recipe.parallelism import stored_quantization
 from constructs_optim.recipe.recipe import Recipe
 
 from .registry import Finding, rule
@@ -24,6 +25,10 @@ _IN_WORDS = {
 }
 # Techniques keep the cache in FP8 only on GPUs that compute in it, which OPT012 checks.
 _COMPUTES_FP8 = 8.9
+# A cache without scales, and methods whose checkpoints have them; those of compressed-tensors only if they say so
+# (vLLM 0.30, model_executor/layers/attention/attention.py, _init_kv_cache_quant).
+_UNSCALED, _SCALED = "fp8_e5m2", frozenset({"fp8", "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "quark"})
+_OF_GROUPS = "compressed-tensors"
 
 
 @rule("OPT293", "https://docs.vllm.ai/en/latest/design/attention_backends/")
@@ -38,6 +43,10 @@ def _the_gpus_run_the_attention(recipe: Recipe) -> Iterator[Finding]:
     if capability not in backends.capabilities:
         return
     settings = _settings(recipe, row, instance, known)
+    if settings.get(CACHE) == _UNSCALED and _is_set(recipe, CACHE) and _has_scales(recipe, row):
+        reason = f"vLLM {backends.release} reads the scales of the cache from the weights of {recipe.served_model.name}"
+        name = recipe.variable(CACHE)
+        yield Finding(f"environment.{name}", _UNSCALED, "leave it out", f"{reason}, and {_UNSCALED} has none")
     for misfit in backends.misfits(row.attention, capability, settings):
         yield _finding(recipe, row, instance, settings, misfit, backends)
 
@@ -98,6 +107,11 @@ def _finding(
         cache = variable if row.has_fp8_cache else "a KV cache in 16 bits"
         gpus = f"{cache}, or {gpus}" if others else cache
     return Finding("instance_type", instance.name, gpus if names or others else "another model", reason)
+
+
+def _has_scales(recipe: Recipe, row: ModelRow) -> bool:
+    stored = stored_quantization(recipe)
+    return stored is not None and (stored.method in _SCALED or (stored.method == _OF_GROUPS and row.has_fp8_cache))
 
 
 def _is_set(recipe: Recipe, argument: str) -> bool:
