@@ -217,9 +217,10 @@ def _missing_parts(names: Collection[str], own: Collection[str], indexed: Collec
     """Return the missing parts of weights, by the names of the other parts, and by an index.
 
     Parts are numbered from 1, and in some repositories from 0 (openai/gpt-oss-20b). Of weights that are saved twice, in
-    different numbers of parts, one complete set is enough.
+    different numbers of parts or in one file, one complete set is enough.
     """
-    parts = [found for found in map(_PART.fullmatch, names) if found is not None]
+    found = [each for each in map(_PART.fullmatch, names) if each is not None]
+    parts = [part for part in found if f"{part['name']}{part['ending']}" not in names]
     lacking = dict[str, list[str]]()
     for name, count, ending in dict.fromkeys((part["name"], part["count"], part["ending"]) for part in parts):
         for first in (1, 0):

@@ -1,7 +1,7 @@
 """Writes with which settings vLLM does not run attention: ``python -m tests.conformance.attention_backends``.
 
-The catalog's ``attention_backends.json`` has the answers of vLLM in the engines' environment, which ``make conformance``
-installs.
+The catalog's ``attention_backends.json`` has the answers of vLLM in the engines' environment, which
+``make conformance`` installs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ DATE = "2026-12-01"
 SOURCE = (
     "Written by tests/conformance/attention_backends.py, which asks vLLM to build a small model of each kind with "
     "settings of attention. refused: the compute capabilities of the GPUs for which it does not build the model with "
-    "these arguments, unless one of them is refused alone; the other arguments are left to vLLM. never: the values with "
-    "which it builds it for no GPU. asked: the values that vLLM was asked about, alone, and with each backend that "
-    "builds alone (of kinds that differ in the size of their heads, only the size 128)."
+    "these arguments, unless one of them is refused alone; the other arguments are left to vLLM. never: the values "
+    "with which it builds it for no GPU. asked: the values that vLLM was asked about, alone, and with each backend "
+    "that builds alone (of kinds that differ in the size of their heads, only the size 128)."
 )
 BACKEND, CACHE, TYPE, BLOCK = "attention_backend", "kv_cache_dtype", "dtype", "block_size"
 LAYERS = 6

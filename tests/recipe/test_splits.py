@@ -187,7 +187,9 @@ def test_a_part_of_a_number_names_other_layers_too() -> None:
     layers: dict[Module, range] = {"self_attn": range(20)}
     attention = quantized([Choice(None, ["layers.1"], "parts"), Choice("quantized")], layers)["self_attn"]
     assert attention.every == {None, "quantized"}
-    only = quantized([Choice(None, [r"layers\.1\d\..*"], "searched"), Choice("quantized")], {"self_attn": range(10, 20)})
+    only = quantized(
+        [Choice(None, [r"layers\.1\d\..*"], "searched"), Choice("quantized")], {"self_attn": range(10, 20)}
+    )
     assert only["self_attn"].every == {None}
 
 

@@ -121,6 +121,7 @@ def test_a_folder_that_no_engine_loads_is_named_for_what_it_is(names: list[str],
         ["config.json", *(f"model-0000{number}-of-00002.safetensors" for number in (0, 1))],
         # Saved again in other parts, of which some of the old ones are left.
         [*MODEL, "model-00002-of-00003.safetensors"],
+        ["config.json", "model.safetensors", "model-00002-of-00003.safetensors"],
         [*MODEL, "model.Q4_K_M.gguf", "original/consolidated.00.pth", "pytorch_model.bin"],
     ],
 )

@@ -153,7 +153,9 @@ class ModelConfig(Geometry):
             "has_code": "AutoConfig" in self.auto_map or None,
             "labels": self._labels,
             "is_bidirectional": (not self.is_causal or self.use_bidirectional_attention is True) or None,
-            "quantization": quantization.stored(module_layers(text), merged_in_attention(text)) if quantization is not None else None,
+            "quantization": quantization.stored(module_layers(text), merged_in_attention(text))
+            if quantization is not None
+            else None,
             "weight_bits": bits,
             "precision": quantization.precision if quantization is not None else None,
             "head_dimension": text.head_dimension,
@@ -267,7 +269,7 @@ class ModelConfig(Geometry):
 
     @property
     def rope_lacks(self) -> tuple[str, ...]:
-        """What the configuration lacks of what its kinds of rope scaling need, as ``yarn.factor``, and unknown kinds."""
+        """What the kinds of rope scaling need and the configuration lacks, as ``yarn.factor``, and unknown kinds."""
         return tuple(name for rope in self._ropes for name in rope.lacking)
 
     @property

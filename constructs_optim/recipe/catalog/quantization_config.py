@@ -166,7 +166,7 @@ def _overrides(given: object) -> object:
     if not isinstance(given, dict):
         return given
     settings = cast("dict[object, object]", given)
-    return {pattern: each if isinstance(each, dict) else {} for pattern, each in settings.items()}
+    return {**settings, **{pattern: _Override() for pattern, each in settings.items() if not isinstance(each, dict)}}
 
 
 _Overrides = Annotated[Mapping[str, _Override], BeforeValidator(_overrides)]
@@ -222,9 +222,9 @@ class QuantizationConfig(ConfigPart):
     config_groups: Mapping[str, _Group] = {}
     # GPTQModel: settings by regular expression. GPTQ: the only modules that are quantized. AutoRound: settings by name,
     # and the only blocks.
-    dynamic: _Overrides = {}
+    dynamic: _Overrides = Field(default={})
     only: _Names = Field(default=(), validation_alias="modules_in_block_to_quantize")
-    extra_config: _Overrides = {}
+    extra_config: _Overrides = Field(default={})
     blocks_to_quantize: _Names = Field(
         default=(), validation_alias=AliasChoices("block_name_to_quantize", "to_quant_block_names")
     )
@@ -301,7 +301,7 @@ class QuantizationConfig(ConfigPart):
             yield from (Choice(numbers, each.targets, "compressed") for each, numbers in groups)
             yield from (Choice(numbers) for each, numbers in groups if _LINEAR in each.targets)
             return
-        numbers = _Numbers(self._most, self._scheme)
+        numbers = self.numbers
         dynamic = [
             (None, pattern.removeprefix(_EXCLUDED))
             if pattern.startswith(_EXCLUDED)
@@ -322,11 +322,15 @@ class QuantizationConfig(ConfigPart):
         else:
             yield Choice(numbers)
 
+    @property
+    def numbers(self) -> _Numbers:
+        """How modules without settings of their own are quantized."""
+        return _Numbers(self._most, self._scheme)
+
     def _overridden(self, override: _Override) -> _Numbers:
         """Return how modules with settings of their own are quantized."""
         stated = {name: value for name, value in override if value is not None}
-        changed = self.model_copy(update=stated)
-        return _Numbers(changed._most, changed._scheme)
+        return self.model_copy(update=stated).numbers
 
     @property
     def _groups(self) -> list[_Weights]:

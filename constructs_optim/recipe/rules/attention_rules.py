@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
-from os.path import commonprefix
 
 from constructs_optim.recipe.catalog import attention_backends, engine_models, instances
 from constructs_optim.recipe.catalog.attention_backends import BACKEND, BLOCK, CACHE, DATA_TYPE, Backends, Misfit
@@ -27,7 +27,10 @@ _IN_WORDS = {
 _COMPUTES_FP8 = 8.9
 # A cache without scales, and methods whose checkpoints have them; those of compressed-tensors only if they say so
 # (vLLM 0.30, model_executor/layers/attention/attention.py, _init_kv_cache_quant).
-_UNSCALED, _SCALED = "fp8_e5m2", frozenset({"fp8", "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "quark"})
+_UNSCALED, _SCALED = (
+    "fp8_e5m2",
+    frozenset({"fp8", "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "quark"}),
+)
 _OF_GROUPS = "compressed-tensors"
 
 
@@ -88,10 +91,11 @@ def _finding(
     others = f", such as {other.name}" if other is not None else ""
     what = " and ".join(_IN_WORDS[name].format(value) for name, value in sorted(misfit.settings)) or "any setting"
     reason = (
-        f"vLLM {backends.release} does not run the attention of {recipe.served_model.name} ({kind}) with {what} on GPUs "
-        f"of compute capability {capability:g}, which {instance.name} has"
+        f"vLLM {backends.release} does not run the attention of {recipe.served_model.name} ({kind}) with {what} on "
+        f"GPUs of compute capability {capability:g}, which {instance.name} has"
     )
-    chosen = next((name for name in (BACKEND, CACHE, DATA_TYPE, BLOCK) if name in names and _is_set(recipe, name)), None)
+    order = (BACKEND, CACHE, DATA_TYPE, BLOCK)
+    chosen = next((name for name in order if name in names and _is_set(recipe, name)), None)
     gpus = f"other GPUs{others}"
     if chosen is not None:
         left = {name: value for name, value in settings.items() if name != chosen}
@@ -119,8 +123,7 @@ def _is_set(recipe: Recipe, argument: str) -> bool:
 
 
 def _nearest(value: str, fitting: list[str]) -> str | None:
-    """Return the fitting value that begins most like another, or the least number."""
+    """Return the fitting value that is most like another, or the least number."""
     if value.isdecimal():
         return min(fitting, key=int, default=None)
-    return max(fitting, key=lambda each: (len(commonprefix([value, each])), -len(each)), default=None)
-
+    return next(iter(difflib.get_close_matches(value, fitting, n=1, cutoff=0)), None)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from constructs_optim.recipe.catalog import engine_models, images, instances, weight_schemes
 from constructs_optim.recipe.catalog.engine_models import EngineModels
 from constructs_optim.recipe.catalog.model_config import WITH_POINT
-from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.catalog.splits import StoredQuantization
 from constructs_optim.recipe.memory import BFLOAT16, engine_setting
 from constructs_optim.recipe.model import Model

@@ -205,14 +205,15 @@ def _decode_contexts(recipe: Recipe) -> Iterator[Finding]:
     size = whole_setting(recipe, argument)
     if size is None or size == 1 or degree is None or engine_setting(recipe, _SIZES[-1]) is not None:
         return
-    reasons = [f"vLLM spreads contexts over a part of {degree} GPUs, the tensor parallel degree"] if degree % size else []
-    heads, queries = (row.splits["key_value"].heads, row.attention_heads) if row and "key_value" in row.splits else (0, 0)
-    if heads and queries and (size > degree // heads or (queries // heads) % size):
-        reasons.append(
-            f"{recipe.served_model.name} has {heads} heads of keys and values, and {queries // heads} of queries for each: "
-            f"with a tensor parallel degree of {degree}, vLLM has {degree // heads} copies of each to spread contexts over"
+    model, split = recipe.served_model.name, row.splits.get("key_value") if row is not None else None
+    heads, queries = split.heads if split is not None else None, row.attention_heads if row is not None else None
+    reason = f"vLLM spreads contexts over a part of {degree} GPUs, the tensor parallel degree" if degree % size else ""
+    if not reason and heads and queries and (size > degree // heads or (queries // heads) % size):
+        reason = (
+            f"with a tensor parallel degree of {degree}, vLLM has {degree // heads} copies of the {heads} heads "
+            f"of keys and values of {model} to spread contexts over, for {queries // heads} heads of queries each"
         )
-    for reason in reasons[:1]:
+    if reason:
         yield from _finding(recipe, {argument: "1, or leave it out"}, reason)
 
 
