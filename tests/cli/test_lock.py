@@ -41,6 +41,7 @@ FILES = {
     "tokenizer.json": b"{}",
 }
 RECORDED = RecordedModel(
+    attention="heads of 128",
     weight_bits=16,
     layers=64,
     key_value_heads=8,
@@ -368,7 +369,8 @@ def test_weights_that_mlx_quantized_are_named_and_refused_by_the_plan(hub: Model
 
 
 def test_a_missing_part_in_s3_is_said(store: Store, cloud: Any) -> None:
-    files = {**FILES, "model-00001-of-00002.safetensors": bytes(1_000)}
+    others = {name: content for name, content in FILES.items() if name != "model.safetensors"}
+    files = {**others, "model-00001-of-00002.safetensors": bytes(1_000)}
     for name, content in files.items():
         store.s3.put_object(Bucket=store.bucket, Key=f"models/mine/{name}", Body=content)
     uri = f"s3://{store.bucket}/models/mine/"

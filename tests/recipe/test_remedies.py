@@ -105,7 +105,7 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT290", "instance_type"): ("the model's weights in 16 bits",),
     ("OPT291", "model"): ("review the Python files", "another model"),
     ("OPT302", "environment.SM_VLLM_SPECULATIVE_CONFIG"): (
-        *('"model" beside the method, or SpeculativeDecoding', '"num_speculative_tokens" beside the method'),
+        *('"model" beside the method, or a technique', '"num_speculative_tokens" beside the method'),
         '"prompt_lookup_min" of ',
     ),
     ("OPT302", "environment.SM_VLLM_KV_TRANSFER_CONFIG"): ('"kv_role": "kv_both", ',),

@@ -225,7 +225,7 @@ def _keys(recipe: Recipe) -> Iterator[Finding]:
         yield from _finding(recipe, {"kv_transfer_config": fix}, f"vLLM needs {_ROLE} with a {_CONNECTOR}")
     method, most, least = (speculation.get(name) for name in ("method", "prompt_lookup_max", "prompt_lookup_min"))
     if method in _WITH_MODEL and speculation.get("model") is None:
-        fix = '"model" beside the method, or SpeculativeDecoding among the techniques'
+        fix = '"model" beside the method, or a technique of speculative decoding'
         yield from _finding(recipe, {_SPECULATION: fix}, f"{method} proposes tokens with a model of its own")
     if method in _LOOKUPS and speculation.get("num_speculative_tokens") is None:
         fix = '"num_speculative_tokens" beside the method'
