@@ -94,12 +94,14 @@ _SPELLINGS: Mapping[Module, tuple[_Matrices, ...]] = {
 # Patterns that are longer name nothing, nor do those beyond a number that no configuration has. Rust's engine of
 # regular expressions needs no more time than the length of the name. It has no lookaheads and lookbehinds, which
 # another one has, until its time is over.
-_LONGEST, _MOST_EXPRESSIONS, _MOST_LAYERS = 1000, 2000, 200
+_LONGEST, _MOST_EXPRESSIONS, _MOST_LAYERS = 1000, 200, 200
 _LOOKS_AROUND, _MOST_AROUND, _SECONDS_PER_NAME, _SECONDS = re.compile(r"\(\?<?[=!]"), 20, 0.05, 0.2
 _LAYER, _NUMBER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d{1,9})\."), re.compile(r"(?<!\d)\d{1,9}(?!\d)")
+# The same in an expression without alternatives.
+_ONE_LAYER = re.compile(r"[^|]*\b(?:layers|h|blocks)\\?\.(\d{1,9})\\?\.(?![*+?{])[^|]*")
 # Expressions that name some layers without their whole numbers.
 _RANGE = re.compile(r"\[(?!0-9\][+*])[^\]]*\d[^\]]*\]|\\d(?![+*])|\d\.?[{*+?]|\d[\[\\][d\d]|\(\?")
-_AT_THE_END = re.compile(r"\d$")
+_AT_THE_END = re.compile(r"\b(?:layers|h|blocks)\.\d+$")
 _EXPRESSION, _SPECIAL = "re:", frozenset("*+?^$()[]{}|\\")
 # Some methods see experts one by one; to the others they are one module.
 _ONE, _TOGETHER, _OF_EACH = ".experts.0.", ".experts", frozenset[Matching]({"compressed", "searched"})
@@ -141,12 +143,19 @@ def quantized(
     read = [_Names(choice) for choice in choices]
     stated = {int(number) for each in read for number in each.stated}
     has_range = any(each.has_range for each in read)
+    of_layer = defaultdict[int | None, list[int]](list)
+    for position, each in enumerate(read):
+        for layer in each.layers:
+            of_layer[layer].append(position)
     found: dict[Module, Quantized[Numbers]] = {}
     for module, own in layers.items():
         # Layers that no pattern names do not differ, unless a pattern has a range.
         other = next((number for number in own if number not in stated), None)
         numbers = [number for number in own[:_MOST_LAYERS] if has_range or number in stated or number == other]
-        of_layers = [(number, [each for each in read if each.can_name(number)]) for number in numbers]
+        of_layers = [
+            (number, [read[position] for position in sorted({*of_layer[None], *of_layer[number]})])
+            for number in numbers
+        ]
         spellings = _of_attention(attention) if module == "self_attn" else _SPELLINGS[module]
         # The spelling that most patterns name.
         chosen = max(
@@ -212,32 +221,37 @@ class _Names(Generic[Numbers]):
     def __init__(self, choice: Choice[Numbers]) -> None:
         self.choice = choice
         self.stated, self.has_range = set[str](), False
-        self._whole, self._others = set[str](), defaultdict[int | None, list[str]](list)
-        expressions, around = 0, 0
+        self._whole, self._others = defaultdict[int | None, set[str]](set), defaultdict[int | None, list[str]](list)
+        of_any_layer, around = 0, 0
         for pattern in choice.patterns:
             if len(pattern) > _LONGEST:
                 continue
             self.stated.update(_NUMBER.findall(pattern))
             is_expression = _is_expression(pattern, choice.matching)
             looks_around = is_expression and _LOOKS_AROUND.search(pattern) is not None
-            expressions, around = expressions + is_expression, around + looks_around
+            around += looks_around
             if looks_around and around > _MOST_AROUND:
                 continue
             if not is_expression and choice.matching in _WHOLE_NAMES:
-                self._whole.add(pattern)
+                found = _LAYER.search(pattern)
+                of_layer = self._whole[int(found[1]) if found is not None else None]
+                of_layer.add(pattern)
                 if choice.matching == "names":
                     # A list of experts names all experts together too.
-                    self._whole.add(f"{pattern.partition(f'{_TOGETHER}.')[0]}{_TOGETHER}")
-            elif expressions <= _MOST_EXPRESSIONS:
-                has_range = _RANGE.search(pattern) if is_expression else _AT_THE_END.search(pattern)
-                self.has_range |= has_range is not None
-                for layer in [None] if has_range else _layers_of(pattern, is_expression=is_expression):
+                    of_layer.add(f"{pattern.partition(f'{_TOGETHER}.')[0]}{_TOGETHER}")
+                continue
+            layers = _layers_of(pattern, is_expression=is_expression)
+            of_any_layer += is_expression and not layers
+            if of_any_layer <= _MOST_EXPRESSIONS or layers:
+                for layer in layers or (None,):
                     self._others[layer].append(pattern)
+                # Such patterns name some layers without their whole numbers.
+                self.has_range |= not layers and (_RANGE if is_expression else _AT_THE_END).search(pattern) is not None
 
-    def can_name(self, layer: int) -> bool:
-        """Return whether patterns can name modules of a layer."""
-        is_any = self.choice.matching == "classes" or bool(self._whole)
-        return is_any or bool(self._others.get(None)) or layer in self._others
+    @property
+    def layers(self) -> set[int | None]:
+        """The layers whose modules patterns can name; None for any."""
+        return {None} if self.choice.matching == "classes" else {*self._whole, *self._others}
 
     def names(self, layer: int, module: str) -> bool:
         """Return whether a pattern names a module of a layer."""
@@ -254,7 +268,8 @@ class _Names(Generic[Numbers]):
             return False
         parts = module.split(".")
         wholes = (".".join(parts[first:]) for first in range(len(parts) if matching == "searched" else 1))
-        if not self._whole.isdisjoint(wholes):
+        whole = (self._whole.get(None, frozenset[str]()), self._whole.get(layer, frozenset[str]()))
+        if any(part in names for part in wholes for names in whole):
             return True
         patterns = (*self._others.get(None, ()), *self._others.get(layer, ()))
         return any(_MATCHES[matching](each, module) for each in patterns)
@@ -274,12 +289,14 @@ def _is_expression(pattern: str, matching: Matching) -> bool:
             return False
 
 
-def _layers_of(pattern: str, *, is_expression: bool) -> Iterable[int | None]:
-    """Return the only layers whose modules a pattern can name; None if they can be of any layer."""
-    if (found := _LAYER.search(pattern)) is not None:
-        return [int(found[1])]
-    numbers = {int(number) for number in _NUMBER.findall(pattern)} if is_expression else set[int]()
-    return numbers or [None]
+def _layers_of(pattern: str, *, is_expression: bool) -> frozenset[int]:
+    """Return the only layers whose modules a pattern can name; empty if they can be of any layer."""
+    found = _ONE_LAYER.fullmatch(pattern) if is_expression else _LAYER.search(pattern)
+    if found is not None:
+        return frozenset({int(found[1])})
+    if not is_expression or _RANGE.search(pattern) is not None:
+        return frozenset()
+    return frozenset(int(number) for number in _NUMBER.findall(pattern))
 
 
 def _chosen(choices: Iterable[_Names[Numbers]], layer: int, name: str) -> Choice[Numbers] | None:
