@@ -15,11 +15,11 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 from constructs_optim.dry_start.environment import pinned_release
-from tests.support.waiting import until
 
 from ..dry_start.repositories import AWQ, CONFIGURATIONS, repository
 from ..support.model_hub import HubModel, ModelHub, serving
 from ..support.operator_stores import Store
+from ..support.waiting import until
 
 MODEL = "acme/llama"
 PLAIN = CONFIGURATIONS["Qwen/Qwen3-8B"]
